@@ -1,0 +1,1 @@
+"""potluck_envs"""
