@@ -1,0 +1,1 @@
+"""What a run leaves behind: sealed Parquet files that others read by column name."""
