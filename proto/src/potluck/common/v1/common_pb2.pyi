@@ -41,6 +41,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The deadline would pass before the work could finish."""
     ERROR_REASON_MESSAGE_TOO_LARGE: _ErrorReason.ValueType  # 7
     """The message is larger than the cap; metadata "limit" and "size"."""
+    ERROR_REASON_UNREACHABLE: _ErrorReason.ValueType  # 8
+    """The other side cannot be reached, or broke the call off."""
+    ERROR_REASON_PORT_IN_USE: _ErrorReason.ValueType  # 9
+    """The address to listen on is taken."""
+    ERROR_REASON_INSECURE: _ErrorReason.ValueType  # 10
+    """An address that is not loopback, without TLS and a token."""
     ERROR_REASON_UNKNOWN_GAME: _ErrorReason.ValueType  # 20
     """No such game; metadata "known" lists them."""
     ERROR_REASON_UNKNOWN_EPISODE: _ErrorReason.ValueType  # 21
@@ -61,6 +67,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """There is no such decision boundary to fork from."""
     ERROR_REASON_REPLAY_DIVERGED: _ErrorReason.ValueType  # 29
     """A recording does not re-execute to its digest, or was made with another library."""
+    ERROR_REASON_EPISODE_LOST: _ErrorReason.ValueType  # 30
+    """The episode failed at every attempt to play it."""
     ERROR_REASON_UNKNOWN_BACKBONE: _ErrorReason.ValueType  # 40
     """No such backbone; metadata "known" lists them."""
     ERROR_REASON_UNKNOWN_ADAPTER: _ErrorReason.ValueType  # 41
@@ -77,6 +85,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """No such lease."""
     ERROR_REASON_UNSUPPORTED: _ErrorReason.ValueType  # 47
     """The backbone has no such ability (for example Generate on a table)."""
+    ERROR_REASON_DIGEST_MISMATCH: _ErrorReason.ValueType  # 48
+    """A reply was computed with other weights, or by another library, than were asked for."""
     ERROR_REASON_UNKNOWN_RUN: _ErrorReason.ValueType  # 60
     """No run folder or episode set there."""
     ERROR_REASON_NEWER_SCHEMA: _ErrorReason.ValueType  # 61
@@ -105,6 +115,12 @@ ERROR_REASON_DEADLINE: ErrorReason.ValueType  # 6
 """The deadline would pass before the work could finish."""
 ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 7
 """The message is larger than the cap; metadata "limit" and "size"."""
+ERROR_REASON_UNREACHABLE: ErrorReason.ValueType  # 8
+"""The other side cannot be reached, or broke the call off."""
+ERROR_REASON_PORT_IN_USE: ErrorReason.ValueType  # 9
+"""The address to listen on is taken."""
+ERROR_REASON_INSECURE: ErrorReason.ValueType  # 10
+"""An address that is not loopback, without TLS and a token."""
 ERROR_REASON_UNKNOWN_GAME: ErrorReason.ValueType  # 20
 """No such game; metadata "known" lists them."""
 ERROR_REASON_UNKNOWN_EPISODE: ErrorReason.ValueType  # 21
@@ -125,6 +141,8 @@ ERROR_REASON_UNKNOWN_BOUNDARY: ErrorReason.ValueType  # 28
 """There is no such decision boundary to fork from."""
 ERROR_REASON_REPLAY_DIVERGED: ErrorReason.ValueType  # 29
 """A recording does not re-execute to its digest, or was made with another library."""
+ERROR_REASON_EPISODE_LOST: ErrorReason.ValueType  # 30
+"""The episode failed at every attempt to play it."""
 ERROR_REASON_UNKNOWN_BACKBONE: ErrorReason.ValueType  # 40
 """No such backbone; metadata "known" lists them."""
 ERROR_REASON_UNKNOWN_ADAPTER: ErrorReason.ValueType  # 41
@@ -141,6 +159,8 @@ ERROR_REASON_UNKNOWN_LEASE: ErrorReason.ValueType  # 46
 """No such lease."""
 ERROR_REASON_UNSUPPORTED: ErrorReason.ValueType  # 47
 """The backbone has no such ability (for example Generate on a table)."""
+ERROR_REASON_DIGEST_MISMATCH: ErrorReason.ValueType  # 48
+"""A reply was computed with other weights, or by another library, than were asked for."""
 ERROR_REASON_UNKNOWN_RUN: ErrorReason.ValueType  # 60
 """No run folder or episode set there."""
 ERROR_REASON_NEWER_SCHEMA: ErrorReason.ValueType  # 61
