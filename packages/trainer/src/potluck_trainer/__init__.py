@@ -1,1 +1,1 @@
-"""potluck_trainer"""
+"""Potluck's trainer: rollouts through env and policy servers, per-agent learners, checkpoints, evaluation, the CLI."""

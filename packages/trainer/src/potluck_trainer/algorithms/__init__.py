@@ -1,0 +1,1 @@
+"""Advantage estimators, found through the entry-point group `potluck.algorithms`."""

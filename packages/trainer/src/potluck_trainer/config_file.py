@@ -1,0 +1,75 @@
+"""Reading settings: TOML as `@file.toml`, flags on top, and errors that name the nearest key."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from potluck_trainer.errors import ConfigError
+
+Config = TypeVar("Config", bound=BaseModel)
+
+
+def load_toml(path: Path, model: type[Config]) -> Config:
+    """A config from a TOML file."""
+    try:
+        data = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise ConfigError(f"there is no config file {path}; check the path after @") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}; correct the file") from error
+    return validate(data, model, source=str(path))
+
+
+def load_json(path: Path, model: type[Config]) -> Config:
+    """A config from a run folder."""
+    return validate(json.loads(path.read_text()), model, source=str(path))
+
+
+def validate(data: dict[str, Any], model: type[Config], source: str) -> Config:
+    """Checks data against a model; an unknown key names the nearest known one."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        problems = "; ".join(_explain(problem, model) for problem in error.errors())
+        raise ConfigError(f"{source}: {problems}") from None
+
+
+def split_config(args: Sequence[str], model: type[Config]) -> tuple[Config, list[str]]:
+    """Takes a leading `@file.toml` off the arguments and loads it; without one, the defaults."""
+    rest = list(args)
+    if rest and rest[0].startswith("@"):
+        return load_toml(Path(rest.pop(0)[1:]), model), rest
+    return model(), rest
+
+
+def _explain(problem: Any, model: type[BaseModel]) -> str:
+    path = [str(part) for part in problem["loc"]]
+    key = ".".join(path)
+    if problem["type"] != "extra_forbidden":
+        return f"{key or 'config'}: {problem['msg']}"
+    known = _keys(model)
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5) or difflib.get_close_matches(
+        path[-1], [name.rsplit(".", 1)[-1] for name in known], n=1, cutoff=0.6
+    )
+    hint = f'did you mean "{_full(near[0], known)}"?' if near else f"known keys: {', '.join(known)}"
+    return f'unknown key "{key}"; {hint}'
+
+
+def _full(name: str, known: Sequence[str]) -> str:
+    return next((key for key in known if key == name or key.endswith("." + name)), name)
+
+
+def _keys(model: type[BaseModel], prefix: str = "") -> list[str]:
+    keys: list[str] = []
+    for name, field in model.model_fields.items():
+        keys.append(prefix + name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            keys.extend(_keys(field.annotation, f"{prefix}{name}."))
+    return keys

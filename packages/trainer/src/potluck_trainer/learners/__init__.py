@@ -1,0 +1,1 @@
+"""Learners: what holds an agent's weights and moves them."""
