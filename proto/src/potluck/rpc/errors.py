@@ -9,7 +9,8 @@ an `ErrorInfo`; a client turns a failed call back into it:
         reply = await stub.ListGames(request)
 
 API: `Reason`, `PotluckError(reason, message, cure="", **metadata)` with `.reason .message .cure .metadata .code
-.status()`, `from_status(status)`, `from_rpc(exc, peer="")`, `typed_errors(peer="")`, `DOMAIN`.
+.status()`, `from_status(status)`, `from_rpc(exc, peer="")`, `typed_errors(peer="")`, `draining()`,
+`too_large(size, limit)`, `DOMAIN`.
 """
 
 import contextlib
@@ -204,6 +205,11 @@ def too_large(size: int, limit: int, where: str = "") -> PotluckError:
     """A message over the cap."""
     message = f"{where}a message of {size} bytes is over the cap of {limit} bytes"
     return PotluckError(Reason.MESSAGE_TOO_LARGE, message, "send less at once", size=size, limit=limit)
+
+
+def draining() -> PotluckError:
+    """The refusal of a server that is shutting down."""
+    return PotluckError(Reason.DRAINING, "this server is shutting down", "use another, or try again later")
 
 
 def _code_of(number: int) -> grpc.StatusCode:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Self
 
 import grpc
-
 from potluck.rpc.errors import PotluckError, Reason
 
 
