@@ -1,0 +1,212 @@
+"""One LoRA adapter per agent over one frozen causal language model.
+
+The base is loaded once; every agent's adapter sits in its own PEFT slot and has its own AdamW, keyed by that slot's
+parameters. An update activates one slot, and refuses to step if a gradient lies anywhere else. Microbatches change
+speed and memory, not the update: the loss's weights are fixed for the whole minibatch before.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from transformers import AutoModelForCausalLM
+
+from potluck_trainer import losses
+from potluck_trainer.config import LearnerConfig
+from potluck_trainer.errors import BackboneError, CheckpointError, IsolationError
+from potluck_trainer.learners.base import (
+    Adapter,
+    Sample,
+    UpdateReport,
+    canonical_json,
+    check_agreement,
+    check_finite,
+    columns,
+    derive_seed,
+    minibatches,
+)
+from potluck_trainer.learners.menu_model import MenuModel
+from potluck_trainer.learners.packing import microbatches, pack
+from potluck_trainer.learners.weights import canonical
+from potluck_trainer.losses import Floats, LossTerms
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+class LoraTeam:
+    """One adapter per agent."""
+
+    needs_tokens = True
+
+    def __init__(
+        self,
+        folder: Path,
+        agents: Sequence[str],
+        base_digest: str,
+        config: LearnerConfig,
+        temperature: float,
+        seed: int,
+    ) -> None:
+        torch.set_num_threads(config.threads)
+        self._agents = tuple(agents)
+        self._base_digest = base_digest
+        self._config = config
+        self._seed = seed
+        causal = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[config.dtype]).to(config.device)
+        self._slots = {agent: f"seat{place}" for place, agent in enumerate(agents)}
+        self._model = _with_adapters(causal, self._slots, config, seed)
+        self._menus = MenuModel(self._model.get_base_model(), temperature)
+        self._parameters = {agent: self._of_slot(slot) for agent, slot in self._slots.items()}
+        self._optimisers = {
+            agent: torch.optim.AdamW(
+                parameters.values(), lr=config.lr or 0.0, weight_decay=config.weight_decay, foreach=True
+            )
+            for agent, parameters in self._parameters.items()
+        }
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return self._agents
+
+    def update(self, agent: str, samples: Sequence[Sample], round_number: int) -> UpdateReport:
+        started = time.perf_counter()
+        config = self._config
+        self._activate(agent)
+        menu = max(sample.size for sample in samples)
+        episode_N, index_N, old_logp_N, advantage_N = columns(samples)
+        ref_NM = self._reference(samples, menu) if config.beta else None
+        first: LossTerms | None = None
+        last, agreement, grad_norm, steps = LossTerms(), 0.0, 0.0, 0
+        for epoch in range(config.epochs):
+            seed = derive_seed(self._seed, "minibatch", agent, round_number, epoch)
+            for batch in minibatches(len(samples), config.minibatch, seed):
+                weight_N = np.zeros(len(samples))
+                weight_N[batch] = losses.weights(episode_N[batch], config.reduction)
+                last, difference = LossTerms(), 0.0
+                for rows in microbatches(samples, batch.tolist(), config.microbatch):
+                    logp = self._menus.logp(pack([samples[n] for n in rows]))
+                    logp_NM = _wide(logp.detach().cpu().numpy(), menu)
+                    sampled = logp_NM[np.arange(len(rows)), index_N[rows]]
+                    difference = max(difference, float(np.abs(sampled - old_logp_N[rows]).max()))
+                    terms, grad_NM = losses.menu_loss(
+                        logp_NM,
+                        index_N[rows],
+                        old_logp_N[rows],
+                        advantage_N[rows],
+                        weight_N[rows],
+                        clip=config.clip,
+                        beta=config.beta,
+                        ref_NM=None if ref_NM is None else ref_NM[rows],
+                        entropy=config.entropy,
+                    )
+                    last += terms
+                    _backward(logp, grad_NM)
+                if first is None:
+                    first, agreement = last, difference
+                    check_agreement(agreement, config.agreement, agent)
+                grad_norm = self._step(agent)
+                steps += 1
+        seconds = time.perf_counter() - started
+        return UpdateReport(len(samples), steps, first or last, last, agreement, grad_norm, seconds)
+
+    def _step(self, agent: str) -> float:
+        own = {id(parameter) for parameter in self._parameters[agent].values()}
+        for name, parameter in self._model.named_parameters():
+            if parameter.grad is not None and id(parameter) not in own:
+                raise IsolationError(f"an update of {agent} gave {name} a gradient; this is a defect, report it")
+        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters[agent].values(), self._config.max_grad_norm))
+        check_finite("the gradient norm", norm, agent)
+        self._optimisers[agent].step()
+        self._optimisers[agent].zero_grad(set_to_none=True)
+        return norm
+
+    @torch.no_grad()
+    def _reference(self, samples: Sequence[Sample], menu: int) -> Floats:
+        """The frozen base's distribution, once a round."""
+        ref_NM = np.full((len(samples), menu), -np.inf)
+        with self._model.disable_adapter():
+            for rows in microbatches(samples, range(len(samples)), 2 * self._config.microbatch):
+                logp = self._menus.logp(pack([samples[n] for n in rows]))
+                ref_NM[rows] = _wide(logp.cpu().numpy(), menu)
+        return ref_NM
+
+    @torch.no_grad()
+    def logp(self, agent: str, samples: Sequence[Sample]) -> Floats:
+        """Menu log-probabilities of an agent's present weights."""
+        self._activate(agent)
+        return _wide(self._menus.logp(pack(samples)).cpu().numpy(), max(sample.size for sample in samples))
+
+    def export(self, agent: str) -> Adapter:
+        tensors = get_peft_model_state_dict(self._model, adapter_name=self._slots[agent])
+        contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        weights = canonical(save_tensors(contiguous, metadata={"format": "pt"}))
+        return Adapter(agent, self._base_digest, self._config_json(agent), weights)
+
+    def load_adapter(self, agent: str, config_json: str, weights: bytes) -> None:
+        if config_json != self._config_json(agent):
+            raise CheckpointError(f"{agent}: the adapter has another configuration; resume with the run's own settings")
+        set_peft_model_state_dict(self._model, load_tensors(weights), adapter_name=self._slots[agent])
+
+    def optimiser_state(self, agent: str) -> bytes:
+        buffer = io.BytesIO()
+        torch.save(self._optimisers[agent].state_dict(), buffer)
+        return buffer.getvalue()
+
+    def load_optimiser_state(self, agent: str, state: bytes) -> None:
+        self._optimisers[agent].load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
+
+    def _activate(self, agent: str) -> None:
+        self._model.set_adapter(self._slots[agent])
+
+    def _of_slot(self, slot: str) -> dict[str, torch.nn.Parameter]:
+        found = {name: p for name, p in self._model.named_parameters() if f".{slot}." in name and "lora_" in name}
+        if not found:
+            raise BackboneError("no module of the backbone matches learner.targets; name its linear layers")
+        return found
+
+    def _config_json(self, agent: str) -> str:
+        """PEFT's adapter_config.json, free of paths and in one order."""
+        data: dict[str, Any] = self._model.peft_config[self._slots[agent]].to_dict()
+        data |= {"base_model_name_or_path": None, "inference_mode": True, "revision": None}
+        return canonical_json(json.loads(json.dumps(data, default=lambda value: sorted(value))))
+
+
+def _with_adapters(causal: Any, slots: dict[str, str], config: LearnerConfig, seed: int) -> Any:
+    targets = config.targets if config.targets == "all-linear" else [part.strip() for part in config.targets.split(",")]
+    model: Any = None
+    with torch.random.fork_rng(devices=[]):
+        for agent, slot in slots.items():
+            torch.manual_seed(derive_seed(seed, "lora", agent))
+            lora = LoraConfig(
+                r=config.rank, lora_alpha=config.alpha or 2 * config.rank, target_modules=targets, task_type="CAUSAL_LM"
+            )
+            if model is None:
+                model = get_peft_model(causal, lora, adapter_name=slot)
+            else:
+                model.add_adapter(slot, lora)
+    return model.eval()
+
+
+def _backward(logp: torch.Tensor, grad_NM: Floats) -> None:
+    width = logp.shape[1]
+    finite = torch.isfinite(logp)
+    grad = torch.from_numpy(np.ascontiguousarray(grad_NM[:, :width])).to(logp.device)
+    if logp.requires_grad:
+        logp.backward(torch.where(finite, grad, torch.zeros_like(grad)))
+
+
+def _wide(logp_NM: npt.NDArray[np.float64], menu: int) -> Floats:
+    out = np.full((len(logp_NM), menu), -np.inf)
+    out[:, : logp_NM.shape[1]] = logp_NM
+    return out
