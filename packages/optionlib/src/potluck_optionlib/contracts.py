@@ -32,7 +32,7 @@ class Change:
     after: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Contract(Generic[W]):
     """One option type."""
 

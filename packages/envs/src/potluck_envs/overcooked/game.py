@@ -1,0 +1,375 @@
+"""Overcooked as a `SymbolicGame`: the real engine behind options, two chefs planned together.
+
+A step asks each chef's option what it wants (go, act, hold), lets `traffic` settle who moves how, plays the joint
+action on the engine and ends options whose last primitive was played. The game itself has no randomness but the
+tie-break between options that start in the same step, which is a function of the seed, so a snapshot is the engine's
+state plus the executions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from potluck_envs.overcooked import greedy, words
+from potluck_envs.overcooked.engine import Engine, EngineSnapshot
+from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, POT, STAY, TILES, Layout, Target, load
+from potluck_envs.overcooked.options import (
+    TARGET_ABSENT,
+    WAIT_STEPS,
+    StartCookingEffect,
+    World,
+    library,
+    pot_phase,
+    pot_state,
+)
+from potluck_envs.overcooked.traffic import Chef, Wish, plan
+from potluck_optionlib.contracts import Change, Contract, contracts_digest
+from potluck_optionlib.game import (
+    NOOP,
+    Activity,
+    AgentStep,
+    Ended,
+    GameSpec,
+    Instance,
+    ItemView,
+    Observation,
+    Scene,
+    Sprite,
+    Step,
+)
+
+ENGINE = "overcooked-ai 1.1.0"
+DYNAMICS = "start_cooking"
+PRIMITIVES = (*FACINGS, "stay", "interact")
+_NO_FEATURES: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """An option under way."""
+
+    instance: Instance
+    start: int
+    rank: tuple[int, int]
+    features: Mapping[str, str]
+    failed: str = ""
+    grants: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that a continuation depends on."""
+
+    engine: EngineSnapshot
+    executions: tuple[Execution | None, ...]
+    steps: int
+    seed: int
+
+
+class OvercookedGame:
+    """One running kitchen behind options."""
+
+    def __init__(self, layout: Layout, start_cooking_effect: StartCookingEffect = "ordered") -> None:
+        self.layout = layout
+        self.contracts: Mapping[str, Contract[World]] = library(layout, start_cooking_effect)
+        self._digest = contracts_digest(self.contracts.values())
+        self._engine = Engine(layout)
+        self._seats = range(len(layout.starts))
+        self._pots = layout.of_kind(POT)
+        self._shared = tuple(t for t in layout.of_kind(COUNTER) if layout.shared(t))
+        self._mine = tuple(frozenset(t.index for t in layout.targets if layout.reaches(s, t)) for s in self._seats)
+        self._spec = GameSpec(
+            f"overcooked/{layout.name}", len(self._seats), 400, ENGINE, DYNAMICS, "soups", tuple(self.contracts)
+        )
+        self._rules = tuple(words.rules(layout, seat) for seat in self._seats)
+        self._texts: dict[tuple[str, str, str, str], tuple[str, str, str]] = {}
+        self.reset(0)
+
+    @property
+    def spec(self) -> GameSpec:
+        return self._spec
+
+    @property
+    def contracts_digest(self) -> str:
+        return self._digest
+
+    @property
+    def steps(self) -> int:
+        return self._steps
+
+    def reset(self, seed: int) -> None:
+        self._seed = seed
+        self._steps = 0
+        self._engine.reset()
+        self._running: list[Execution | None] = [None for _ in self._seats]
+        self._outlooks: dict[int, greedy.Outlook] = {}
+
+    def reseed(self, seed: int) -> None:
+        self._seed = seed
+
+    def idle(self) -> tuple[int, ...]:
+        return tuple(seat for seat in self._seats if self._running[seat] is None)
+
+    def candidates(self, agent: int) -> Sequence[Instance]:
+        found: list[Instance] = []
+        for contract in self.contracts.values():
+            found += contract.instances(self, agent)
+        return found
+
+    def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
+        reads = self.contracts[instance.option].reads
+        if not reads:
+            return _NO_FEATURES
+        target = self.layout.by_text[instance.target]
+        return {name: self._feature(name, agent, target) for name in reads}
+
+    def explicit(self, agent: int, instance: Instance) -> str | None:
+        return self.contracts[instance.option].explicit(self, agent, instance)
+
+    def begin(self, agent: int, instance: Instance) -> None:
+        if self._running[agent] is not None:
+            raise ValueError(f"agent {agent} has an option under way")
+        rank = (self._steps, self._lot(agent))
+        if instance == NOOP:
+            self._running[agent] = Execution(NOOP, self._steps, rank, _NO_FEATURES)
+            return
+        if instance not in self.candidates(agent):
+            raise ValueError(f"{instance.option}@{instance.target} is no candidate of agent {agent}")
+        features = self.features(agent, instance)
+        failed = self.explicit(agent, instance) or ""
+        self._running[agent] = Execution(instance, self._steps, rank, features, failed)
+
+    def step(self) -> Step:
+        running = [execution for execution in self._running if execution is not None]
+        if len(running) != len(self._seats):
+            raise ValueError(f"agents {self.idle()} have nothing to do")
+        running = [self._watch(execution) for execution in running]
+        chefs = [self._chef(seat, execution) for seat, execution in enumerate(running)]
+        joint = plan(self.layout, chefs)
+        changes = [self._facts(seat, running[seat]) if joint[seat] == INTERACT else None for seat in self._seats]
+        outcome = self._engine.step(joint)
+        self._steps += 1
+        self._outlooks.clear()
+        ended = []
+        for seat, execution in enumerate(running):
+            done = self._outcome(seat, execution, changes[seat])
+            self._running[seat] = None if done else replace(execution, grants=chefs[seat].grants)
+            if done:
+                duration = self._steps - execution.start
+                ended.append(Ended(seat, execution.instance, done, execution.start, duration, execution.features))
+        rewards = tuple(1.0 if sparse > 0 else 0.0 for sparse in outcome.sparse)
+        agents = tuple(self._agent_step(seat, chefs[seat], joint[seat]) for seat in self._seats)
+        return Step(sum(rewards), rewards, agents, outcome.events, tuple(ended))
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self._engine.snapshot(), tuple(self._running), self._steps, self._seed)
+
+    def restore(self, snapshot: object) -> None:
+        if not isinstance(snapshot, Snapshot):
+            raise ValueError("not a snapshot of this game")
+        self._engine.restore(snapshot.engine)
+        self._running = list(snapshot.executions)
+        self._steps, self._seed = snapshot.steps, snapshot.seed
+        self._outlooks.clear()
+
+    def state_bytes(self) -> bytes:
+        return self._engine.state_bytes()
+
+    def rules(self, agent: int) -> str:
+        return self._rules[agent]
+
+    def observe(self, agent: int) -> Observation:
+        see = self._outlook(agent)
+        left = []
+        for pot in see.pots:
+            contents, tick = self._engine.soup(pot.target.cell)
+            left.append(max(0, self.layout.times.get(contents, 0) - tick))
+        return Observation(words.observation(self.layout, see, left), words.state_key(self.layout, see))
+
+    def view(self, agent: int, instance: Instance) -> ItemView:
+        option = instance.option
+        stem = self.contracts[option].stem
+        if option == "wait":
+            return ItemView(stem, words.item_text(option, "", "", "", False), 0, option, 1.0)
+        target = self.layout.by_text[instance.target]
+        see = self._outlook(agent)
+        item = self._engine.item(target.cell) if target.kind == COUNTER else "none"
+        key = (option, instance.target, see.held, item)
+        if key not in self._texts:
+            self._texts[key] = self._spell(option, target, see.held, item)
+        text, action_key, _ = self._texts[key]
+        distance = self.layout.solo(target.index)[self._pose(agent)]
+        value = greedy.score(self.layout, see, option, target, item) - greedy.STEP_COST * distance
+        return ItemView(stem, text, distance if distance < FAR else -1, action_key, value)
+
+    def scene(self) -> Scene:
+        tiles = tuple(TILES[tile] for row in self.layout.rows for tile in row)
+        return Scene(self.layout.width, self.layout.height, tiles)
+
+    def sprites(self) -> Sequence[Sprite]:
+        sprites = []
+        for pot in self._pots:
+            contents, tick = self._engine.soup(pot.cell)
+            phase = pot_phase(contents, tick, self.layout.times.get(contents, 0))
+            left = self.layout.times.get(contents, 0) - tick
+            label = {"empty": "", "idle": f"{len(contents)}/3", "cooking": str(left), "ready": "ready"}[phase]
+            sprites.append(Sprite("pot", pot.x, pot.y, held="soup" if contents else "", label=label))
+        for target in self.layout.of_kind(COUNTER):
+            item = self._engine.item(target.cell)
+            if item != "none":
+                sprites.append(Sprite(item, target.x, target.y))
+        for seat in self._seats:
+            x, y = self._engine.cell(seat)
+            held = self._engine.held(seat)
+            facing = FACINGS[self._engine.facing(seat)]
+            sprites.append(Sprite("chef", x, y, facing, seat, "" if held == "none" else held))
+        return sprites
+
+    # What contracts ask (options.World).
+
+    def holds(self, agent: int) -> bool:
+        """Has the agent something in its hands?"""
+        return self._engine.held(agent) != "none"
+
+    def has_path(self, agent: int, instance: Instance) -> bool:
+        """Can the target be faced, given a partner that makes way unless it is a no-op?"""
+        target = self.layout.by_text[instance.target].index
+        if target not in self._mine[agent]:
+            return False
+        if not self.layout.same_room:
+            return True
+        pose, other = self._pose(agent), self._pose(1 - agent) >> 2
+        partner = self._running[1 - agent]
+        if partner is not None and partner.instance == NOOP:
+            return self.layout.solo(target, other)[pose] < FAR
+        return self.layout.joint(target)[pose][other] < FAR
+
+    def lying(self, agent: int) -> Sequence[Instance]:
+        """Items on counters that the agent reaches, in map order."""
+        mine = self._mine[agent]
+        items = self._engine.state.objects
+        return [
+            Instance("pick_from_counter", t.text)
+            for t in self.layout.of_kind(COUNTER)
+            if t.cell in items and t.index in mine
+        ]
+
+    def absent(self, instance: Instance) -> bool:
+        """Has the counter's item gone?"""
+        return self._engine.item(self.layout.by_text[instance.target].cell) == "none"
+
+    def _pose(self, seat: int) -> int:
+        return self.layout.pose(self._engine.cell(seat), self._engine.facing(seat))
+
+    def _lot(self, agent: int) -> int:
+        digest = hashlib.blake2b(f"{self._seed}/{self._steps}".encode(), digest_size=1).digest()
+        return agent ^ (digest[0] & 1)
+
+    def _watch(self, execution: Execution) -> Execution:
+        """An item that somebody else took is a failure of the executor."""
+        if execution.instance.option == "pick_from_counter" and self.absent(execution.instance):
+            return replace(execution, failed=execution.failed or TARGET_ABSENT)
+        return execution
+
+    def _chef(self, seat: int, execution: Execution) -> Chef:
+        pose = self._pose(seat)
+        instance = execution.instance
+        if instance == NOOP:
+            return Chef(Wish.FIXED, pose)
+        if execution.failed or not instance.target:
+            return Chef(Wish.HOLD, pose)
+        target = self.layout.by_text[instance.target]
+        wish = Wish.GO
+        if self.layout.solo(target.index)[pose] == 0:
+            wish = Wish.HOLD if self._stands_by(seat, instance, target) else Wish.ACT
+        return Chef(wish, pose, target.index, execution.rank, execution.grants)
+
+    def _stands_by(self, seat: int, instance: Instance, target: Target) -> bool:
+        """A dish in front of a pot that cooks waits for the soup."""
+        if instance.option != "plate_soup" or self._engine.held(seat) != "dish":
+            return False
+        return self._pot_phase(target) == "cooking"
+
+    def _outcome(self, seat: int, execution: Execution, before: Mapping[str, str] | None) -> str:
+        """How the execution ended with this step, or ""."""
+        if execution.instance == NOOP:
+            return ""
+        if execution.failed:
+            return f"explicit:{execution.failed}"
+        contract = self.contracts[execution.instance.option]
+        if before is not None:
+            return "success" if contract.effect(Change(before, self._facts(seat, execution))) else "effect_fail"
+        age = self._steps - execution.start
+        if not execution.instance.target:
+            return "success" if age >= WAIT_STEPS else ""
+        return "timeout" if age >= contract.timeout else ""
+
+    def _agent_step(self, seat: int, chef: Chef, action: int) -> AgentStep:
+        x, y = self._engine.cell(seat)
+        held = self._engine.held(seat)
+        moved = self._pose(seat) != chef.pose
+        if action == INTERACT:
+            activity = Activity.INTERACT
+        elif moved:
+            activity = Activity.MOVE
+        else:
+            activity = {Wish.FIXED: Activity.NOOP, Wish.HOLD: Activity.WAIT}.get(chef.wish, Activity.BLOCKED)
+        facing = FACINGS[self._engine.facing(seat)]
+        return AgentStep(x, y, facing, PRIMITIVES[action], "" if held == "none" else held, activity)
+
+    def _feature(self, name: str, agent: int, target: Target) -> str:
+        if name == "held":
+            return self._engine.held(agent)
+        if name == "tgt_item":
+            return self._engine.item(target.cell)
+        contents, _ = self._engine.soup(target.cell)
+        return pot_state(contents, self._pot_phase(target))
+
+    def _pot_phase(self, target: Target) -> str:
+        contents, tick = self._engine.soup(target.cell)
+        return pot_phase(contents, tick, self.layout.times.get(contents, 0))
+
+    def _facts(self, seat: int, execution: Execution) -> Mapping[str, str]:
+        target = self.layout.by_text[execution.instance.target]
+        facts = {"held": self._engine.held(seat), "tgt_item": self._engine.item(target.cell)}
+        if target.kind == POT:
+            contents, _ = self._engine.soup(target.cell)
+            facts["tgt_pot_phase"] = self._pot_phase(target)
+            facts["tgt_pot_count"] = str(len(contents))
+            facts["tgt_pot_ordered"] = "yes" if self.layout.ordered(contents) else "no"
+        return facts
+
+    def _outlook(self, agent: int) -> greedy.Outlook:
+        if agent not in self._outlooks:
+            self._outlooks[agent] = self._look(agent)
+        return self._outlooks[agent]
+
+    def _look(self, agent: int) -> greedy.Outlook:
+        pots = []
+        for target in self._pots:
+            contents, tick = self._engine.soup(target.cell)
+            phase = pot_phase(contents, tick, self.layout.times.get(contents, 0))
+            pots.append(greedy.Pot(target, contents, phase, self.layout.goal(contents)))
+        lying = tuple(item for t in self._shared if (item := self._engine.item(t.cell)) != "none")
+        mate = self._engine.held(1 - agent)
+        free = len(self._shared) - len(lying)
+        return greedy.Outlook(self._engine.held(agent), mate, tuple(pots), self._mine[agent], lying, free)
+
+    def _spell(self, option: str, target: Target, held: str, item: str) -> tuple[str, str, str]:
+        shared = self.layout.shared(target)
+        text = words.item_text(option, target.text, held, item, shared)
+        key = option
+        if option in ("drop_held", "pick_from_counter"):
+            side = "shared" if shared else "private"
+            key = f"{option}/{side}/{held if option == 'drop_held' else item}"
+        return text, key, target.text
+
+
+def make(name: str, start_cooking_effect: StartCookingEffect = "ordered") -> OvercookedGame:
+    """A fresh game on a layout."""
+    return OvercookedGame(load(name), start_cooking_effect)
+
+
+assert STAY == PRIMITIVES.index("stay")

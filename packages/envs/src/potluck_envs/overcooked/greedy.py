@@ -1,0 +1,151 @@
+"""A greedy chef: how good each option looks right now, for scripted partners.
+
+It knows recipes, pots and counters but not the other chef's mind. Work that its own side of the kitchen cannot finish
+is handed over on shared counters, of which one stays free for a dish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from potluck_envs.overcooked.layout import COUNTER, DISHES, ONIONS, POT, TOMATOES, WINDOW, Layout, Target, missing
+
+STEP_COST = 0.1
+_NEVER = -50.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pot:
+    """A pot as a cook sees it."""
+
+    target: Target
+    contents: tuple[str, ...]
+    phase: str
+    goal: tuple[str, ...] | None
+    """The best recipe it can still become."""
+
+    @property
+    def lacks(self) -> list[str]:
+        """Ingredients to add."""
+        if self.phase in ("cooking", "ready") or self.goal is None:
+            return []
+        return missing(self.contents, self.goal) or []
+
+    @property
+    def startable(self) -> bool:
+        """Full as its recipe asks, and idle."""
+        return self.phase == "idle" and self.goal == self.contents
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What one chef sees, worked out once per state."""
+
+    held: str
+    mate: str
+    pots: tuple[Pot, ...]
+    """Pots of the whole kitchen."""
+    mine: frozenset[int]
+    """Target indices that this chef reaches."""
+    on_shared: tuple[str, ...]
+    """Items on counters that both reach."""
+    free_shared: int
+
+    def reaches(self, layout: Layout, kind: str) -> bool:
+        """Does this chef reach a target of the kind?"""
+        return any(t.index in self.mine for t in layout.of_kind(kind))
+
+    def wanted(self) -> list[str]:
+        """Ingredients that pots of the kitchen still lack, less those on their way."""
+        lacks = [name for pot in self.pots for name in pot.lacks]
+        for item in (*self.on_shared, self.mate):
+            if item in lacks:
+                lacks.remove(item)
+        return lacks
+
+    def dish_due(self) -> bool:
+        """Is a soup under way that no dish is under way for?"""
+        soups = sum(pot.phase in ("cooking", "ready") or pot.startable for pot in self.pots)
+        dishes = [self.mate, *self.on_shared].count("dish")
+        return soups > dishes
+
+
+def score(layout: Layout, see: Outlook, option: str, target: Target | None, item: str) -> float:
+    """Desirability of an option instance; `item` is what lies on the target."""
+    if target is None:
+        return 1.0
+    if see.held == "none":
+        return _empty_handed(layout, see, option, target, item)
+    if option == "deliver":
+        return 100.0 if see.held == "soup" else _NEVER
+    if option == "plate_soup":
+        return _plate(see, target)
+    if option == "place_in_pot":
+        return _place(see, target)
+    if option == "drop_held":
+        return _drop(layout, see, target)
+    return _NEVER
+
+
+def _pot(see: Outlook, target: Target) -> Pot:
+    return next(pot for pot in see.pots if pot.target.index == target.index)
+
+
+def _plate(see: Outlook, target: Target) -> float:
+    if see.held != "dish":
+        return _NEVER
+    return {"ready": 85.0, "cooking": 80.0}.get(_pot(see, target).phase, _NEVER)
+
+
+def _place(see: Outlook, target: Target) -> float:
+    pot = _pot(see, target)
+    return 70.0 + 2 * len(pot.contents) if see.held in pot.lacks else _NEVER
+
+
+def _drop(layout: Layout, see: Outlook, target: Target) -> float:
+    shared = layout.shared(target)
+    if see.held == "soup":
+        return 90.0 if shared and not see.reaches(layout, WINDOW) else _NEVER
+    useful_here = see.reaches(layout, POT)
+    if not useful_here:
+        return 60.0 if shared else _NEVER
+    if see.held == "dish":
+        busy = any(pot.phase in ("cooking", "ready") for pot in see.pots)
+        return _NEVER if busy else 5.0 - shared
+    wanted = any(see.held in pot.lacks for pot in see.pots if pot.target.index in see.mine)
+    return _NEVER if wanted else 20.0 - shared
+
+
+def _empty_handed(layout: Layout, see: Outlook, option: str, target: Target, item: str) -> float:
+    if option == "start_cooking":
+        return 75.0 if _pot(see, target).startable else _NEVER
+    cooks = see.reaches(layout, POT)
+    if option == "pick_from_counter":
+        return _take(layout, see, target, item, cooks)
+    if option == "pick_dish":
+        if not see.dish_due():
+            return _NEVER
+        return 65.0 if cooks or see.free_shared > 0 else _NEVER
+    if option in ("pick_onion", "pick_tomato"):
+        ingredient = option.removeprefix("pick_")
+        room = cooks or see.free_shared > 1
+        stocked = not cooks and see.on_shared.count(ingredient) >= 2
+        if ingredient in see.wanted() and room and not stocked:
+            return 54.0
+        return 40.0 if not cooks and room and not stocked and see.free_shared > 1 else _NEVER
+    return _NEVER
+
+
+def _take(layout: Layout, see: Outlook, target: Target, item: str, cooks: bool) -> float:
+    if item == "soup":
+        return 90.0 if see.reaches(layout, WINDOW) else _NEVER
+    if not cooks:
+        return _NEVER
+    if item == "dish":
+        soon = any(pot.phase in ("cooking", "ready") for pot in see.pots if pot.target.index in see.mine)
+        return 66.0 if soon and see.mate != "dish" else _NEVER
+    lacks = any(item in pot.lacks for pot in see.pots if pot.target.index in see.mine)
+    return 56.0 if lacks else _NEVER
+
+
+__all__ = ["COUNTER", "DISHES", "ONIONS", "STEP_COST", "TOMATOES", "Outlook", "Pot", "score"]

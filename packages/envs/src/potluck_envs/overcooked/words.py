@@ -1,0 +1,99 @@
+"""What agents read: rules of a seat, the present state in short lines, the option texts, and the coarse state key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from potluck_envs.overcooked.greedy import Outlook, Pot
+from potluck_envs.overcooked.layout import DISHES, ONIONS, POT, TOMATOES, WINDOW, Layout
+
+_PHASES = ("filling", "full", "cooking", "ready")
+
+
+def rules(layout: Layout, seat: int) -> str:
+    """Two to four plain sentences, the same in every episode."""
+    reach = {
+        "onions": _reaches(layout, seat, ONIONS),
+        "tomatoes": _reaches(layout, seat, TOMATOES),
+        "dishes": _reaches(layout, seat, DISHES),
+        "pots": _reaches(layout, seat, POT),
+        "the window": _reaches(layout, seat, WINDOW),
+    }
+    here = [name for name, reached in reach.items() if reached]
+    beyond = [name for name, reached in reach.items() if not reached and _exists(layout, name)]
+    best = layout.goal(()) or ("onion", "onion", "onion")
+    counts = " and ".join(f"{best.count(name)} {_plural(name, best.count(name))}" for name in dict.fromkeys(best))
+    lines = [
+        f"You and a mate cook soup: put {counts} in a pot, start it, plate the soup with a dish, serve it.",
+        f"You can get to {_join(here)}." if here else "You can get to no station.",
+    ]
+    if beyond:
+        lines.append(f"Only your mate can get to {_join(beyond)}; hand things over on shared counters.")
+    return " ".join(lines)
+
+
+def observation(layout: Layout, see: Outlook, left: Sequence[int]) -> str:
+    """The present state in short lines; `left` holds the cooking steps left per pot."""
+    lines = [f"hold {see.held}"]
+    for number, (pot, rest) in enumerate(zip(see.pots, left, strict=True), start=1):
+        lines.append(f"pot{number} {_pot_words(pot, rest)}")
+    if see.free_shared or see.on_shared:
+        names = ["onion", *(["tomato"] if layout.of_kind(TOMATOES) else []), "dish"]
+        names += ["soup"] if "soup" in see.on_shared else []
+        lines.append("shared " + " ".join(f"{name} {see.on_shared.count(name)}" for name in names))
+    lines.append(f"mate hold {see.mate}")
+    return "\n".join(lines)
+
+
+def state_key(layout: Layout, see: Outlook) -> str:
+    """The row of table policies: what is held, how far the best pot is, what lies on shared counters."""
+    best = max((_PHASES.index(_phase(layout, pot)) for pot in see.pots), default=0)
+    lying = "+".join(sorted(set(see.on_shared))) or "none"
+    return f"held={see.held} pot={_PHASES[best]} shared={lying}"
+
+
+def item_text(option: str, target: str, held: str, item: str, shared: bool) -> str:
+    """An option instance in plain words."""
+    counter = f"the {'shared ' if shared else ''}counter at {target}"
+    thing = "item" if held == "none" else held
+    return {
+        "pick_onion": f"take an onion from {target}",
+        "pick_tomato": f"take a tomato from {target}",
+        "place_in_pot": f"put the {thing} in the pot at {target}",
+        "start_cooking": f"start the pot at {target}",
+        "pick_dish": f"take a dish from {target}",
+        "plate_soup": f"plate the soup from the pot at {target}",
+        "deliver": f"serve the {thing} at {target}",
+        "drop_held": f"put the {thing} on {counter}",
+        "pick_from_counter": f"take the {item} from {counter}",
+    }.get(option, "wait a moment")
+
+
+def _phase(layout: Layout, pot: Pot) -> str:
+    if pot.phase in ("cooking", "ready"):
+        return pot.phase
+    return "full" if pot.startable or len(pot.contents) == 3 else "filling"
+
+
+def _pot_words(pot: Pot, rest: int) -> str:
+    if pot.phase == "cooking":
+        return f"cook {rest}"
+    if pot.phase in ("ready", "empty"):
+        return pot.phase
+    return " ".join(f"{name} {pot.contents.count(name)}" for name in dict.fromkeys(pot.contents))
+
+
+def _reaches(layout: Layout, seat: int, kind: str) -> bool:
+    return any(layout.reaches(seat, target) for target in layout.of_kind(kind))
+
+
+def _exists(layout: Layout, name: str) -> bool:
+    return name != "tomatoes" or bool(layout.of_kind(TOMATOES))
+
+
+def _plural(name: str, count: int) -> str:
+    return name if count == 1 else {"onion": "onions", "tomato": "tomatoes"}[name]
+
+
+def _join(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
