@@ -1,0 +1,1 @@
+"""What would have happened: episodes played again with some agents replaced."""

@@ -1,0 +1,54 @@
+"""Keeps the adapters of a run on the policy server while counterfactuals are played."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from potluck.play.policy_client import PolicyClient
+from potluck.rpc.errors import PotluckError, Reason
+
+from potluck_audit.errors import Diverged, UnknownRun
+
+HOLDER = "potluck-audit"
+
+
+@asynccontextmanager
+async def held(policy: PolicyClient, digests: Mapping[str, str], run: Path) -> AsyncIterator[None]:
+    """Holds a lease on every adapter (digest to agent); those that the server lacks are published from the run."""
+    leases = []
+    try:
+        for digest, agent in digests.items():
+            leases.append(await _hold(policy, digest, agent, run))
+        yield
+    finally:
+        for lease in leases:
+            await policy.release(lease)
+
+
+async def _hold(policy: PolicyClient, digest: str, agent: str, run: Path) -> str:
+    try:
+        return await policy.hold(digest, HOLDER)
+    except PotluckError as error:
+        if error.reason != Reason.UNKNOWN_ADAPTER:
+            raise
+    folder = run / "adapters" / digest
+    weights = next(iter(sorted(folder.glob("*.safetensors"))), None)
+    if weights is None:
+        raise UnknownRun(
+            f"adapter {digest[:12]} is neither on the policy server nor in {run.name}/adapters",
+            "copy the adapter's folder back into the run, or name a server that holds it",
+        )
+    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    canonical = json.dumps(config, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    base = (await policy.describe()).base_digest
+    published, lease = await policy.publish(agent, canonical, weights.read_bytes(), base)
+    if published != digest:
+        await policy.release(lease)
+        raise Diverged(
+            f"adapter {digest[:12]} of the run becomes {published[:12]} on this policy server",
+            "serve the backbone that the run was trained on",
+        )
+    return lease

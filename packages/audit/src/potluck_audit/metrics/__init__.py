@@ -1,0 +1,1 @@
+"""Behaviour beside reward: one concept a file, each a function from episodes to metrics."""

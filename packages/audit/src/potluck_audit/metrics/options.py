@@ -1,0 +1,79 @@
+"""What agents choose: option shares by decisions and by environment time, and how far agents differ.
+
+Short options (waits) weigh more by decisions than by time, so both are given. The Jensen-Shannon divergence between
+the agents' histograms weighs agents equally, in bits: 0 for equal habits, log2(agents) for disjoint ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from potluck_audit.intervals import Intervals
+from potluck_audit.metrics.metric import EpisodeSet, Metric
+
+WEIGHTINGS = ("decisions", "time")
+
+
+def option_names(episodes: EpisodeSet) -> tuple[str, ...]:
+    """Option types that were chosen at least once, by name, waiting last."""
+    names = {o.option for e in episodes.episodes for o in e.options}
+    return tuple(sorted(names, key=lambda name: (name == "wait", name)))
+
+
+def option_counts(episodes: EpisodeSet, names: tuple[str, ...], weighting: str) -> NDArray[np.float64]:
+    """Weights by (episode, agent, option)."""
+    agents = {name: seat for seat, name in enumerate(episodes.agents)}
+    options = {name: place for place, name in enumerate(names)}
+    counts = np.zeros((len(episodes.episodes), len(agents), len(options)))
+    for row, episode in enumerate(episodes.episodes):
+        for run in episode.options:
+            if run.agent in agents:
+                counts[row, agents[run.agent], options[run.option]] += 1 if weighting == "decisions" else run.duration
+    return counts
+
+
+def jensen_shannon(histograms: Any) -> Any:
+    """Divergence in bits between histograms (last axis) of agents (the axis before); NaN where an agent has none."""
+    weights = np.asarray(histograms, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = weights / weights.sum(axis=-1, keepdims=True)
+    return np.maximum(_entropy(p.mean(axis=-2)) - _entropy(p).mean(axis=-1), 0.0)
+
+
+def _entropy(p: Any) -> Any:
+    return -(p * np.log2(np.where(p > 0, p, 1.0))).sum(axis=-1)
+
+
+def option_shares(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
+    names = option_names(episodes)
+    metrics: list[Metric] = []
+    for weighting in WEIGHTINGS:
+        counts = option_counts(episodes, names, weighting)
+        for seat, agent in enumerate(episodes.agents):
+            totals = counts[:, seat].sum(axis=1)
+            for place, option in enumerate(names):
+                estimate = intervals.ratio(counts[:, seat, place], totals)
+                metrics.append(Metric(f"option_share_{weighting}", episodes.name, estimate, agent, option, "share"))
+    return metrics
+
+
+def divergence(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
+    """Jensen-Shannon divergence between agents; undefined while an agent has no option."""
+    names, agents = option_names(episodes), episodes.agents
+    if len(agents) < 2:
+        return []
+    metrics = []
+    for weighting in WEIGHTINGS:
+        counts = option_counts(episodes, names, weighting)
+        columns = counts.reshape(len(episodes.episodes), -1).T
+
+        def statistic(*sums: Any) -> Any:
+            stacked = np.stack(np.broadcast_arrays(*sums), axis=-1)
+            return jensen_shannon(stacked.reshape(*stacked.shape[:-1], len(agents), len(names)))
+
+        estimate = intervals.of_sums(statistic, *columns)
+        metrics.append(Metric(f"option_divergence_{weighting}", episodes.name, estimate, unit="bits"))
+    return metrics

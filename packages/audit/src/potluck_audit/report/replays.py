@@ -1,0 +1,50 @@
+"""Fetches what the replay shows: a few episodes of the trained and the frozen team, executed again by an env server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from potluck.env.v1 import env_service_pb2 as env_pb
+from potluck.play.pool import EnvPool
+from potluck.rpc.errors import PotluckError, Reason
+
+from potluck_audit.metrics.metric import Check, EpisodeSet
+from potluck_audit.records import Episode
+from potluck_audit.report.replay_data import ReplayedEpisode
+
+CHECK = "recorded episodes execute again to the same trajectory"
+
+
+def picks(groups: Iterable[EpisodeSet]) -> list[tuple[str, Episode]]:
+    """Best, median and worst of the trained team; the median of every other one. Solo games come last."""
+    chosen: list[tuple[str, Episode]] = []
+    for group in sorted(groups, key=lambda g: (g.name != "eval/trained", g.name.startswith("eval/solo"), g.name)):
+        ranked = sorted((e for e in group.episodes if e.recording), key=lambda e: (-(e.team_return or 0.0), e.seed))
+        if not ranked:
+            continue
+        places = {"median": (len(ranked) - 1) // 2}
+        if group.name == "eval/trained":
+            places = {"best": 0, **places, "worst": len(ranked) - 1}
+        for word, place in places.items():
+            episode = ranked[place]
+            if all(episode is not other for _, other in chosen):
+                label = group.name.removeprefix("eval/").replace("/", " ")
+                gained = f"{episode.team_return:g} {group.unit}" if episode.team_return is not None else "no return"
+                chosen.append((f"{label}, {word} of {len(ranked)}: seed {episode.seed}, {gained}", episode))
+    return chosen
+
+
+async def fetch(chosen: Sequence[tuple[str, Episode]], envs: EnvPool) -> tuple[list[ReplayedEpisode], Check]:
+    """The replays, and whether all of them were exact."""
+    replayed, wrong = [], []
+    for title, episode in chosen:
+        recording = env_pb.Recording.FromString(episode.recording)
+        try:
+            replayed.append(ReplayedEpisode(title, episode, await envs.replay(recording, frames=True)))
+        except PotluckError as error:
+            if error.reason != Reason.REPLAY_DIVERGED:
+                raise
+            wrong.append(f"{episode.episode_id}: {error.message}")
+    passed = not wrong if chosen else None
+    detail = "; ".join(wrong) or f"{len(replayed)} of {len(chosen)} executed"
+    return replayed, Check(CHECK, "all", passed, detail)
