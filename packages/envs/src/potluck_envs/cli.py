@@ -1,0 +1,118 @@
+"""The `potluck-envs` command: serve games, list them, check them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from typing import Annotated
+
+import tyro
+
+from potluck.rpc.errors import PotluckError
+
+PROG = "potluck-envs"
+app = tyro.extras.SubcommandApp()
+
+
+@app.command
+def serve(bind: str = "127.0.0.1:0", workers: int = 0, timeout: float = 30.0, log: str = "INFO") -> None:
+    """Serves all installed games over gRPC until SIGTERM or Ctrl-C.
+
+    Prints "ready potluck-envs on HOST:PORT" once it can be used. Engines run in worker processes: one that crashes or
+    hangs loses its own episodes with a typed error, and is replaced. Addresses beyond this machine need
+    POTLUCK_TLS_CERT, POTLUCK_TLS_KEY and POTLUCK_TOKEN.
+
+    Args:
+        bind: Address to listen on, HOST:PORT. Port 0 takes any free one.
+        workers: Processes that run games; 0 = one per core. Episodes are spread over them.
+        timeout: Seconds that one command may take in the engine before its worker is ended.
+        log: Lowest level of log lines on standard error.
+    """
+    from potluck.rpc.server import run_until_signal
+    from potluck.telemetry import setup
+    from potluck_envs.server import env_server
+
+    _log_to_stderr(log)
+    setup.configure(PROG)
+
+    async def run() -> None:
+        async with env_server(bind, workers, timeout) as server:
+            await run_until_signal(server, PROG)
+
+    asyncio.run(run())
+
+
+@app.command(name="list")
+def list_games(verbose: bool = False) -> None:
+    """Lists the installed games, one a line.
+
+    Args:
+        verbose: Also engine, dynamics, horizon, reward unit and library digest.
+    """
+    from potluck_envs.registry import Registry
+
+    _log_to_stderr("WARNING")
+    registry = Registry()
+    for name in registry.names():
+        if verbose:
+            info = registry.library(name).info
+            library = f"library {info.library_digest[:12]}"
+            facts = (info.engine, info.dynamics, f"{info.default_horizon} steps", info.reward_unit, library)
+            print(f"{name:<44} {'  '.join(facts)}")
+        else:
+            print(name)
+
+
+@app.command
+def conform(
+    games: tyro.conf.Positional[list[str]], episodes: int = 3, horizon: int = 0, seed: int = 0
+) -> None:
+    """Checks that games keep what every game promises; exits with 1 where one does not.
+
+    Same seed same trajectory, exact forks and replays, menus that hold, typed refusals, exact horizons. A game of your
+    own is checked the same way once its plug-in is installed.
+
+    Args:
+        games: Names as `potluck-envs list` shows them.
+        episodes: Episodes per check.
+        horizon: Steps per episode; 0 = the game's own.
+        seed: First seed.
+    """
+    from potluck_envs.conformance.runner import Plan, check, table
+
+    _log_to_stderr("ERROR")
+    kept = True
+    for game in games:
+        results = check(game, Plan(episodes=episodes, horizon=horizon, first_seed=seed))
+        print(table(game, results))
+        kept = kept and all(result.kept for result in results)
+    sys.exit(0 if kept else 1)
+
+
+@app.command
+def guards(args: Annotated[tyro.conf.Positional[list[str]], tyro.conf.arg(metavar="ARGS")]) -> None:
+    """Burn-in and guard mining: the same as `potluck-optionlib ARGS`, e.g. `potluck-envs guards mine --help`."""
+    from potluck_optionlib.cli import main as optionlib
+
+    optionlib(args)
+
+
+def main(args: list[str] | None = None) -> None:
+    """Entry point."""
+    args = sys.argv[1:] if args is None else args
+    try:
+        if args[:1] == ["guards"] and len(args) > 1:
+            guards(args[1:])
+        else:
+            app.cli(prog=PROG, args=args, description=__doc__)
+    except PotluckError as error:
+        sys.exit(f"{PROG}: {error.message}")
+
+
+def _log_to_stderr(level: str) -> None:
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
