@@ -1,54 +1,116 @@
-"""The policy server as a player sees it (signatures only for now)."""
+"""The policy server as a player and a learner see it.
 
+API: `PolicyClient(address, security=None)` with `.stub .address`, `wait_ready`, `describe`, `choose`, `publish`,
+`hold`, `release`; `adapter_digest(base_digest, config_json, weights_sha256)`.
+"""
+
+import hashlib
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from potluck.policy.v1.policy_service_pb2 import ChooseRequest, ChooseResponse, DescribeResponse
-from potluck.policy.v1.policy_service_pb2_grpc import PolicyServiceAsyncStub
+from potluck.play.errors import DigestMismatch
+from potluck.policy.v1.policy_service_pb2 import (
+    AdapterHeader,
+    ChooseRequest,
+    ChooseResponse,
+    DescribeRequest,
+    DescribeResponse,
+    HoldAdapterRequest,
+    PublishAdapterRequest,
+    ReleaseAdapterRequest,
+)
+from potluck.policy.v1.policy_service_pb2_grpc import PolicyServiceAsyncStub, PolicyServiceStub
+from potluck.rpc.channel import connect, wait_ready
+from potluck.rpc.errors import PotluckError, Reason, typed_errors
 from potluck.rpc.security import Security
+
+CHUNK = 1 << 20
+_PUBLISH_ATTEMPTS = 3
+_PUBLISH_TIMEOUT_S = 300.0
+
+
+def adapter_digest(base_digest: str, config_json: str, weights_sha256: str) -> str:
+    """The name of an adapter, computed by both ends."""
+    return hashlib.sha256(f"{base_digest}\n{config_json}\n{weights_sha256}\n".encode()).hexdigest()
 
 
 class PolicyClient:
     """A channel to the policy server. `stub` is for the calls that have no helper here."""
 
     stub: PolicyServiceAsyncStub
-    address: str
 
     def __init__(self, address: str, security: Security | None = None) -> None:
-        raise NotImplementedError
+        self.address = address
+        self._channel = connect(address, security)
+        self.stub = PolicyServiceStub(self._channel)
+        self._described: DescribeResponse | None = None
 
     async def __aenter__(self) -> Self:
-        raise NotImplementedError
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
-        raise NotImplementedError
+        await self.close()
 
     async def close(self) -> None:
         """Closes the channel."""
-        raise NotImplementedError
+        await self._channel.close()
 
     async def wait_ready(self, timeout_s: float = 60.0) -> None:
         """Waits until the server serves."""
-        raise NotImplementedError
+        await wait_ready(self._channel, self.address, timeout_s)
 
     async def describe(self) -> DescribeResponse:
         """What is served; asked once."""
-        raise NotImplementedError
+        if self._described is None:
+            with typed_errors(self._peer):
+                self._described = await self.stub.Describe(DescribeRequest())
+        return self._described
 
-    async def choose(self, request: ChooseRequest, timeout_s: float) -> ChooseResponse:
-        """Scores a batch of at most `max_batch` decisions."""
-        raise NotImplementedError
+    async def choose(self, request: ChooseRequest, timeout_s: float = 300.0) -> ChooseResponse:
+        """Scores a batch of at most the server's `max_batch` decisions."""
+        with typed_errors(self._peer):
+            return await self.stub.Choose(request, timeout=timeout_s)
 
     async def publish(self, agent: str, config_json: str, weights: bytes, base_digest: str) -> tuple[str, str]:
-        """Uploads an adapter; returns its digest and a lease on it."""
-        raise NotImplementedError
+        """Uploads an adapter; returns its digest and a lease on it. Safe to repeat: the bytes name the adapter."""
+        sha256 = hashlib.sha256(weights).hexdigest()
+        want = adapter_digest(base_digest, config_json, sha256)
+        header = AdapterHeader(
+            agent=agent, config_json=config_json, base_digest=base_digest, size=len(weights), sha256=sha256
+        )
+        for attempt in range(1, _PUBLISH_ATTEMPTS + 1):
+            try:
+                with typed_errors(self._peer):
+                    reply = await self.stub.PublishAdapter(_parts(header, weights), timeout=_PUBLISH_TIMEOUT_S)
+                break
+            except PotluckError as error:
+                if error.reason != Reason.UNREACHABLE or attempt == _PUBLISH_ATTEMPTS:
+                    raise
+                await self.wait_ready()
+        if reply.digest != want:
+            raise DigestMismatch("the published adapter's digest", want, reply.digest, "use servers of one version")
+        return reply.digest, reply.lease
 
     async def hold(self, digest: str, holder: str, ttl_s: int = 0) -> str:
         """Takes a lease on an adapter; returns the lease."""
-        raise NotImplementedError
+        with typed_errors(self._peer):
+            reply = await self.stub.HoldAdapter(HoldAdapterRequest(digest=digest, holder=holder, ttl_s=ttl_s))
+        return reply.lease
 
     async def release(self, lease: str) -> None:
         """Ends a lease."""
-        raise NotImplementedError
+        with typed_errors(self._peer):
+            await self.stub.ReleaseAdapter(ReleaseAdapterRequest(lease=lease))
+
+    @property
+    def _peer(self) -> str:
+        return f"policy server {self.address}"
+
+
+def _parts(header: AdapterHeader, weights: bytes) -> Iterator[PublishAdapterRequest]:
+    yield PublishAdapterRequest(header=header)
+    for start in range(0, len(weights), CHUNK):
+        yield PublishAdapterRequest(chunk=weights[start : start + CHUNK])
