@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from potluck_optionlib.game import Instance
@@ -79,6 +80,7 @@ def canonical_json(value: object) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 
+@lru_cache(maxsize=4096)
 def map_order(target: str) -> tuple[tuple[int, ...], str]:
     """Sort key of targets in reading order: "(x,y)" by y, then x; anything else by its numbers and text."""
     return tuple(int(n) for n in reversed(_NUMBER.findall(target))), target

@@ -163,6 +163,11 @@ class SymbolicGame(Protocol):
         ...
 
     @property
+    def solo_only(self) -> frozenset[str]:
+        """Option types whose effects only solo records can attribute (no private transition)."""
+        ...
+
+    @property
     def steps(self) -> int:
         """Primitive steps since reset."""
         ...

@@ -86,6 +86,7 @@ class OvercookedGame:
         self._rules = tuple(words.rules(layout, seat) for seat in self._seats)
         self._texts: dict[tuple[str, str, str, str], tuple[str, str, str]] = {}
         self.reset(0)
+        self._fixed = tuple(frozenset(self.candidates(seat)) for seat in self._seats)
 
     @property
     def spec(self) -> GameSpec:
@@ -94,6 +95,10 @@ class OvercookedGame:
     @property
     def contracts_digest(self) -> str:
         return self._digest
+
+    @property
+    def solo_only(self) -> frozenset[str]:
+        return frozenset(name for name, contract in self.contracts.items() if contract.solo_only)
 
     @property
     def steps(self) -> int:
@@ -105,6 +110,7 @@ class OvercookedGame:
         self._engine.reset()
         self._running: list[Execution | None] = [None for _ in self._seats]
         self._outlooks: dict[int, greedy.Outlook] = {}
+        self._refresh()
 
     def reseed(self, seed: int) -> None:
         self._seed = seed
@@ -135,7 +141,7 @@ class OvercookedGame:
         if instance == NOOP:
             self._running[agent] = Execution(NOOP, self._steps, rank, _NO_FEATURES)
             return
-        if instance not in self.candidates(agent):
+        if instance not in self._fixed[agent] and instance not in self.lying(agent):
             raise ValueError(f"{instance.option}@{instance.target} is no candidate of agent {agent}")
         features = self.features(agent, instance)
         failed = self.explicit(agent, instance) or ""
@@ -151,7 +157,7 @@ class OvercookedGame:
         changes = [self._facts(seat, running[seat]) if joint[seat] == INTERACT else None for seat in self._seats]
         outcome = self._engine.step(joint)
         self._steps += 1
-        self._outlooks.clear()
+        self._refresh()
         ended = []
         for seat, execution in enumerate(running):
             done = self._outcome(seat, execution, changes[seat])
@@ -172,7 +178,7 @@ class OvercookedGame:
         self._engine.restore(snapshot.engine)
         self._running = list(snapshot.executions)
         self._steps, self._seed = snapshot.steps, snapshot.seed
-        self._outlooks.clear()
+        self._refresh()
 
     def state_bytes(self) -> bytes:
         return self._engine.state_bytes()
@@ -200,7 +206,7 @@ class OvercookedGame:
         if key not in self._texts:
             self._texts[key] = self._spell(option, target, see.held, item)
         text, action_key, _ = self._texts[key]
-        distance = self.layout.solo(target.index)[self._pose(agent)]
+        distance = self.layout.solo(target.index)[self._poses[agent]]
         value = greedy.score(self.layout, see, option, target, item) - greedy.STEP_COST * distance
         return ItemView(stem, text, distance if distance < FAR else -1, action_key, value)
 
@@ -240,7 +246,7 @@ class OvercookedGame:
             return False
         if not self.layout.same_room:
             return True
-        pose, other = self._pose(agent), self._pose(1 - agent) >> 2
+        pose, other = self._poses[agent], self._poses[1 - agent] >> 2
         partner = self._running[1 - agent]
         if partner is not None and partner.instance == NOOP:
             return self.layout.solo(target, other)[pose] < FAR
@@ -260,8 +266,10 @@ class OvercookedGame:
         """Has the counter's item gone?"""
         return self._engine.item(self.layout.by_text[instance.target].cell) == "none"
 
-    def _pose(self, seat: int) -> int:
-        return self.layout.pose(self._engine.cell(seat), self._engine.facing(seat))
+    def _refresh(self) -> None:
+        """Forgets what was derived from an earlier state."""
+        self._outlooks.clear()
+        self._poses = [self.layout.pose(self._engine.cell(seat), self._engine.facing(seat)) for seat in self._seats]
 
     def _lot(self, agent: int) -> int:
         digest = hashlib.blake2b(f"{self._seed}/{self._steps}".encode(), digest_size=1).digest()
@@ -274,7 +282,7 @@ class OvercookedGame:
         return execution
 
     def _chef(self, seat: int, execution: Execution) -> Chef:
-        pose = self._pose(seat)
+        pose = self._poses[seat]
         instance = execution.instance
         if instance == NOOP:
             return Chef(Wish.FIXED, pose)
@@ -309,7 +317,7 @@ class OvercookedGame:
     def _agent_step(self, seat: int, chef: Chef, action: int) -> AgentStep:
         x, y = self._engine.cell(seat)
         held = self._engine.held(seat)
-        moved = self._pose(seat) != chef.pose
+        moved = self._poses[seat] != chef.pose
         if action == INTERACT:
             activity = Activity.INTERACT
         elif moved:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from potluck_envs.overcooked import shim  # noqa: F401
 from overcooked_ai_py.mdp.overcooked_mdp import OvercookedGridworld, Recipe  # isort: skip
+from overcooked_ai_py.utils import read_layout_dict  # isort: skip
 
 Cell = tuple[int, int]
 FAR = 999
@@ -61,9 +62,9 @@ class Target:
 class Layout:
     """One kitchen."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, mdp: Any = None) -> None:
         self.name = name
-        self.mdp: Any = OvercookedGridworld.from_layout_name(name)
+        self.mdp: Any = mdp if mdp is not None else OvercookedGridworld.from_layout_name(name)
         self.recipe_config: dict[str, Any] = self.mdp.recipe_config
         self.rows = tuple("".join(row) for row in self.mdp.terrain_mtx)
         self.height, self.width = len(self.rows), len(self.rows[0])
@@ -269,5 +270,22 @@ def _around(x: int, y: int) -> tuple[Cell, ...]:
 
 @lru_cache(maxsize=None)
 def load(name: str) -> Layout:
-    """The layout of this name, built once per process."""
+    """The layout of this name, or its probe kitchen for "<name>/probe", built once per process."""
+    name, _, variant = name.partition("/")
+    if variant == "probe":
+        return Layout(f"{name}/probe", _probe(name))
     return Layout(name)
+
+
+def _probe(name: str) -> Any:
+    """A small open kitchen with all stations under the orders of a layout.
+
+    Where a kitchen is divided, one chef alone never gets a soup started, so solo records of the layout itself say
+    nothing about `start_cooking`; those of the probe do.
+    """
+    params = read_layout_dict(name)
+    tomatoes = "T" in params["grid"]
+    for key in ("grid", "start_state", "rew_shaping_params"):
+        params.pop(key, None)
+    grid = ["XXPXX", "O  2T" if tomatoes else "O  2O", "X1  X", "XDXSX"]
+    return OvercookedGridworld.from_grid(grid, {**params, "layout_name": f"{name}_probe", "rew_shaping_params": None})
