@@ -28,10 +28,9 @@ class TrajectoryDigest:
 
     def boundary(self, answers: Iterable[tuple[Menu, str]]) -> None:
         """The menus of a boundary with their answers, in seat order."""
-        parts = [
-            (menu.agent, *((i.option, i.target) for i in menu.instances), answer) for menu, answer in answers
-        ]
-        self._part(b"B", json.dumps(parts).encode())
+        for menu, answer in answers:
+            self._part(b"M", "\n".join([f"{i.option} {i.target}" for i in menu.instances]).encode())
+            self._part(b"C", f"{menu.agent} {answer}".encode())
 
     def step(self, step: Step, state: bytes) -> None:
         """One primitive step and the state it led to."""

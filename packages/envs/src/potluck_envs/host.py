@@ -95,6 +95,10 @@ class Host:
         recording = outcome.recording.SerializeToString()
         return Result(job.key, Kind.FINISHED, framed(update), recording, outcome.steps, outcome.team_return)
 
+    def episode(self, key: int) -> Episode:
+        """A running episode."""
+        return self._episodes[key]
+
     def drop(self, key: int) -> None:
         """Forgets an episode."""
         if self._episodes.pop(key, None):

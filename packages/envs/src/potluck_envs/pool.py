@@ -97,6 +97,10 @@ class Handle:
         if known:
             self._send(pack(Ask(Do.DROP, known)))
 
+    def release(self, key: int) -> None:
+        """An episode has ended here by itself."""
+        self.keys.pop(key, None)
+
     async def ask(self, do: Do, body: bytes = b"") -> bytes:
         """A request outside any episode. Raises EnvError."""
         ticket = next(self._ticket)
@@ -241,9 +245,9 @@ class Pool:
         """Ends the workers."""
         await asyncio.gather(*(worker.stop() for worker in self.workers))
 
-    def place(self, owner: Owner, worker: Handle | None = None) -> tuple[int, Handle]:
+    def place(self, owner: Owner, index: int | None = None) -> tuple[int, Handle]:
         """A key for a new episode and the worker that it lives on: the least loaded one unless given."""
-        worker = worker or min(self.workers, key=lambda w: len(w.keys))
+        worker = min(self.workers, key=lambda w: len(w.keys)) if index is None else self.workers[index]
         key = next(self._keys)
         worker.keys[key] = owner
         return key, worker

@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol
 
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.errors import PotluckError, Reason
@@ -24,7 +25,6 @@ from potluck_envs.errors import (
     UnknownEpisode,
 )
 from potluck_envs.host import Job, Kind, Result, framed
-from potluck_envs.pool import Handle, Pool
 from potluck_envs.spans import EpisodeSpan
 
 MAX_RUNNING = 4096
@@ -32,6 +32,30 @@ MAX_FINISHED = 1024
 MAX_FINISHED_BYTES = 64 << 20
 RETRIES = 8
 """Updates kept per running episode for repeated request ids; older choices are refused by their boundary."""
+
+
+class Home(Protocol):
+    """Where episodes live: a worker process, or a host in this one."""
+
+    @property
+    def index(self) -> int: ...
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Carries out jobs; their owners get the results."""
+
+    def release(self, key: int) -> None:
+        """An episode has ended there."""
+
+    def drop(self, keys: Sequence[int]) -> None:
+        """Forgets running episodes."""
+
+
+class Homes(Protocol):
+    """Gives new episodes a home."""
+
+    def place(self, owner: Session, index: int | None) -> tuple[int, Home]:
+        """A key and a home, the one of this index if given."""
+        ...
 
 
 class State(Enum):
@@ -49,7 +73,7 @@ class Slot:
     episode: str
     state: State = State.FREE
     key: int = 0
-    worker: Handle | None = None
+    worker: Home | None = None
     current: pb.Command | None = None
     """The command that is being carried out."""
     waiting: deque[pb.Command] = field(default_factory=deque)
@@ -65,13 +89,13 @@ class Slot:
 class Session:
     """The server's side of one stream."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Homes) -> None:
         self._pool = pool
         self._slots: dict[str, Slot] = {}
         self._by_key: dict[int, Slot] = {}
         self._finished: OrderedDict[str, int] = OrderedDict()
         self._finished_bytes = 0
-        self._jobs: dict[int, tuple[Handle, list[Job]]] = {}
+        self._jobs: dict[int, tuple[Home, list[Job]]] = {}
         self._out: list[bytes] = []
         self._wake = asyncio.Event()
         self._busy = 0
@@ -107,6 +131,10 @@ class Session:
                 return None
             self._wake.clear()
             await self._wake.wait()
+        return self.take()
+
+    def take(self) -> bytes:
+        """What is ready now, as a serialized PlayResponse."""
         out, self._out = self._out, []
         return b"".join(out)
 
@@ -119,6 +147,10 @@ class Session:
                 slot.span.abandon()
         self._by_key.clear()
         self._slots.clear()
+
+    def key(self, episode: str) -> int:
+        """The key of a running episode."""
+        return self._slots[episode].key
 
     # The pool's side
 
@@ -217,7 +249,7 @@ class Session:
 
     def _place(self, slot: Slot, command: pb.Command, source: Slot | None) -> None:
         running = source is not None and source.state is State.RUNNING
-        slot.key, slot.worker = self._pool.place(self, source.worker if running and source else None)
+        slot.key, slot.worker = self._pool.place(self, source.worker.index if running and source and source.worker else None)
         self._by_key[slot.key] = slot
         slot.span = EpisodeSpan.begin(command)
         self._send(
@@ -269,7 +301,7 @@ class Session:
         slot.state = state
         self._by_key.pop(slot.key, None)
         if slot.worker:
-            slot.worker.keys.pop(slot.key, None)
+            slot.worker.release(slot.key)
             slot.worker = None
 
     def _answer(self, slot: Slot, command: pb.Command, update: bytes) -> None:
