@@ -64,6 +64,8 @@ class LearnerConfig(Frozen):
     """Largest allowed difference between sampled and recomputed log-probabilities; beyond it training stops."""
     threads: int = Field(default=1, ge=1)
     """CPU threads of the learner."""
+    parallel: bool = True
+    """Agents learn at the same time, each in its own thread; changes speed, not the result."""
     device: str = "cpu"
     """Where the learner computes: `cpu` or a CUDA device."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -168,9 +170,7 @@ class RunConfig(Frozen):
                 "alpha": self.learner.alpha or 2 * self.learner.rank,
             }
         )
-        evaluation = self.evaluation.model_copy(
-            update={"temperature": self.evaluation.temperature or self.temperature}
-        )
+        evaluation = self.evaluation.model_copy(update={"temperature": self.evaluation.temperature or self.temperature})
         return self.model_copy(update={"learner": learner, "evaluation": evaluation, "name": self.run_name})
 
 

@@ -77,7 +77,7 @@ class UpdateReport:
     """Before any step (of the first minibatch, where there are several)."""
     last: LossTerms
     agreement: float
-    """Largest |sampled − recomputed| log-probability before the first step."""
+    """Largest |sampled - recomputed| log-probability before the first step."""
     grad_norm: float
     seconds: float = 0.0
     extra: dict[str, float] = field(default_factory=dict)

@@ -1,12 +1,14 @@
 """One LoRA adapter per agent over one frozen causal language model.
 
-The base is loaded once; every agent's adapter sits in its own PEFT slot and has its own AdamW, keyed by that slot's
-parameters. An update activates one slot, and refuses to step if a gradient lies anywhere else. Microbatches change
-speed and memory, not the update: the loss's weights are fixed for the whole minibatch before.
+The base's tensors exist once; every agent has its own module tree over them, with its own PEFT adapter and its own
+AdamW. No adapter is ever switched, so nothing of one agent can be active while another learns, and agents can learn in
+threads. A step is refused if a gradient lies outside the agent's adapter. Microbatches change speed and memory, not
+the update: the loss's weights are fixed for the whole minibatch before.
 """
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import time
@@ -58,21 +60,13 @@ class LoraTeam:
         temperature: float,
         seed: int,
     ) -> None:
-        torch.set_num_threads(config.threads)
         self._agents = tuple(agents)
-        self._base_digest = base_digest
-        self._config = config
-        self._seed = seed
-        causal = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[config.dtype]).to(config.device)
-        self._slots = {agent: f"seat{place}" for place, agent in enumerate(agents)}
-        self._model = _with_adapters(causal, self._slots, config, seed)
-        self._menus = MenuModel(self._model.get_base_model(), temperature)
-        self._parameters = {agent: self._of_slot(slot) for agent, slot in self._slots.items()}
-        self._optimisers = {
-            agent: torch.optim.AdamW(
-                parameters.values(), lr=config.lr or 0.0, weight_decay=config.weight_decay, foreach=True
-            )
-            for agent, parameters in self._parameters.items()
+        causal: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[config.dtype])
+        causal.requires_grad_(False)
+        causal = causal.to(config.device)
+        self._learners = {
+            agent: LoraLearner(_over_shared_base(causal), agent, base_digest, config, temperature, seed)
+            for agent in agents
         }
 
     @property
@@ -80,9 +74,45 @@ class LoraTeam:
         return self._agents
 
     def update(self, agent: str, samples: Sequence[Sample], round_number: int) -> UpdateReport:
+        return self._learners[agent].update(samples, round_number)
+
+    def logp(self, agent: str, samples: Sequence[Sample]) -> Floats:
+        return self._learners[agent].logp(samples)
+
+    def export(self, agent: str) -> Adapter:
+        return self._learners[agent].export()
+
+    def load_adapter(self, agent: str, config_json: str, weights: bytes) -> None:
+        self._learners[agent].load_adapter(config_json, weights)
+
+    def optimiser_state(self, agent: str) -> bytes:
+        return self._learners[agent].optimiser_state()
+
+    def load_optimiser_state(self, agent: str, state: bytes) -> None:
+        self._learners[agent].load_optimiser_state(state)
+
+
+class LoraLearner:
+    """One agent's adapter and optimiser."""
+
+    def __init__(
+        self, causal: Any, agent: str, base_digest: str, config: LearnerConfig, temperature: float, seed: int
+    ) -> None:
+        self._agent = agent
+        self._base_digest = base_digest
+        self._config = config
+        self._seed = seed
+        self._model = _with_adapter(causal, config, derive_seed(seed, "lora", agent))
+        self._menus = MenuModel(self._model.get_base_model(), temperature)
+        self._own = {name: p for name, p in self._model.named_parameters() if "lora_" in name}
+        if not self._own:
+            raise BackboneError("no module of the backbone matches learner.targets; name its linear layers")
+        self._optimiser = torch.optim.AdamW(self._own.values(), lr=config.lr or 0.0, weight_decay=config.weight_decay)
+
+    def update(self, samples: Sequence[Sample], round_number: int) -> UpdateReport:
         started = time.perf_counter()
-        config = self._config
-        self._activate(agent)
+        config, agent = self._config, self._agent
+        torch.set_num_threads(config.threads)
         menu = max(sample.size for sample in samples)
         episode_N, index_N, old_logp_N, advantage_N = columns(samples)
         ref_NM = self._reference(samples, menu) if config.beta else None
@@ -115,20 +145,19 @@ class LoraTeam:
                 if first is None:
                     first, agreement = last, difference
                     check_agreement(agreement, config.agreement, agent)
-                grad_norm = self._step(agent)
+                grad_norm = self._step()
                 steps += 1
         seconds = time.perf_counter() - started
         return UpdateReport(len(samples), steps, first or last, last, agreement, grad_norm, seconds)
 
-    def _step(self, agent: str) -> float:
-        own = {id(parameter) for parameter in self._parameters[agent].values()}
+    def _step(self) -> float:
         for name, parameter in self._model.named_parameters():
-            if parameter.grad is not None and id(parameter) not in own:
-                raise IsolationError(f"an update of {agent} gave {name} a gradient; this is a defect, report it")
-        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters[agent].values(), self._config.max_grad_norm))
-        check_finite("the gradient norm", norm, agent)
-        self._optimisers[agent].step()
-        self._optimisers[agent].zero_grad(set_to_none=True)
+            if parameter.grad is not None and name not in self._own:
+                raise IsolationError(f"an update of {self._agent} gave {name} a gradient; this is a defect, report it")
+        norm = float(torch.nn.utils.clip_grad_norm_(self._own.values(), self._config.max_grad_norm))
+        check_finite("the gradient norm", norm, self._agent)
+        self._optimiser.step()
+        self._optimiser.zero_grad(set_to_none=True)
         return norm
 
     @torch.no_grad()
@@ -142,68 +171,58 @@ class LoraTeam:
         return ref_NM
 
     @torch.no_grad()
-    def logp(self, agent: str, samples: Sequence[Sample]) -> Floats:
-        """Menu log-probabilities of an agent's present weights."""
-        self._activate(agent)
+    def logp(self, samples: Sequence[Sample]) -> Floats:
+        """Menu log-probabilities of the present weights."""
         return _wide(self._menus.logp(pack(samples)).cpu().numpy(), max(sample.size for sample in samples))
 
-    def export(self, agent: str) -> Adapter:
-        tensors = get_peft_model_state_dict(self._model, adapter_name=self._slots[agent])
+    def export(self) -> Adapter:
+        tensors = get_peft_model_state_dict(self._model)
         contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         weights = canonical(save_tensors(contiguous, metadata={"format": "pt"}))
-        return Adapter(agent, self._base_digest, self._config_json(agent), weights)
+        return Adapter(self._agent, self._base_digest, self._config_json(), weights)
 
-    def load_adapter(self, agent: str, config_json: str, weights: bytes) -> None:
-        if config_json != self._config_json(agent):
-            raise CheckpointError(f"{agent}: the adapter has another configuration; resume with the run's own settings")
-        set_peft_model_state_dict(self._model, load_tensors(weights), adapter_name=self._slots[agent])
+    def load_adapter(self, config_json: str, weights: bytes) -> None:
+        if config_json != self._config_json():
+            raise CheckpointError(
+                f"{self._agent}: the adapter has another configuration; resume with the run's own settings"
+            )
+        set_peft_model_state_dict(self._model, load_tensors(weights))
 
-    def optimiser_state(self, agent: str) -> bytes:
+    def optimiser_state(self) -> bytes:
         buffer = io.BytesIO()
-        torch.save(self._optimisers[agent].state_dict(), buffer)
+        torch.save(self._optimiser.state_dict(), buffer)
         return buffer.getvalue()
 
-    def load_optimiser_state(self, agent: str, state: bytes) -> None:
-        self._optimisers[agent].load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
+    def load_optimiser_state(self, state: bytes) -> None:
+        self._optimiser.load_state_dict(torch.load(io.BytesIO(state), weights_only=True))
 
-    def _activate(self, agent: str) -> None:
-        self._model.set_adapter(self._slots[agent])
-
-    def _of_slot(self, slot: str) -> dict[str, torch.nn.Parameter]:
-        found = {name: p for name, p in self._model.named_parameters() if f".{slot}." in name and "lora_" in name}
-        if not found:
-            raise BackboneError("no module of the backbone matches learner.targets; name its linear layers")
-        return found
-
-    def _config_json(self, agent: str) -> str:
+    def _config_json(self) -> str:
         """PEFT's adapter_config.json, free of paths and in one order."""
-        data: dict[str, Any] = self._model.peft_config[self._slots[agent]].to_dict()
+        data: dict[str, Any] = self._model.peft_config["default"].to_dict()
         data |= {"base_model_name_or_path": None, "inference_mode": True, "revision": None}
         return canonical_json(json.loads(json.dumps(data, default=lambda value: sorted(value))))
 
 
-def _with_adapters(causal: Any, slots: dict[str, str], config: LearnerConfig, seed: int) -> Any:
+def _over_shared_base(causal: Any) -> Any:
+    """A module tree of its own over the very same tensors."""
+    shared = {id(tensor): tensor for tensor in (*causal.parameters(), *causal.buffers())}
+    return copy.deepcopy(causal, shared)
+
+
+def _with_adapter(causal: Any, config: LearnerConfig, seed: int) -> Any:
     targets = config.targets if config.targets == "all-linear" else [part.strip() for part in config.targets.split(",")]
-    model: Any = None
+    alpha = config.alpha or 2 * config.rank
+    lora = LoraConfig(r=config.rank, lora_alpha=alpha, target_modules=targets, task_type="CAUSAL_LM")
     with torch.random.fork_rng(devices=[]):
-        for agent, slot in slots.items():
-            torch.manual_seed(derive_seed(seed, "lora", agent))
-            lora = LoraConfig(
-                r=config.rank, lora_alpha=config.alpha or 2 * config.rank, target_modules=targets, task_type="CAUSAL_LM"
-            )
-            if model is None:
-                model = get_peft_model(causal, lora, adapter_name=slot)
-            else:
-                model.add_adapter(slot, lora)
-    return model.eval()
+        torch.manual_seed(seed)
+        return get_peft_model(causal, lora).eval()
 
 
 def _backward(logp: torch.Tensor, grad_NM: Floats) -> None:
-    width = logp.shape[1]
-    finite = torch.isfinite(logp)
-    grad = torch.from_numpy(np.ascontiguousarray(grad_NM[:, :width])).to(logp.device)
-    if logp.requires_grad:
-        logp.backward(torch.where(finite, grad, torch.zeros_like(grad)))
+    if not logp.requires_grad:
+        return
+    grad = torch.from_numpy(np.ascontiguousarray(grad_NM[:, : logp.shape[1]])).to(logp.device)
+    torch.autograd.backward(logp, torch.where(torch.isfinite(logp), grad, torch.zeros_like(grad)))
 
 
 def _wide(logp_NM: npt.NDArray[np.float64], menu: int) -> Floats:

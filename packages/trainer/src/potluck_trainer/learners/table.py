@@ -87,7 +87,9 @@ class TableTeam:
 
     needs_tokens = False
 
-    def __init__(self, agents: Sequence[str], base_digest: str, config: LearnerConfig, temperature: float, seed: int):
+    def __init__(
+        self, agents: Sequence[str], base_digest: str, config: LearnerConfig, temperature: float, seed: int
+    ) -> None:
         self._agents = tuple(agents)
         self._base_digest = base_digest
         self._config = config

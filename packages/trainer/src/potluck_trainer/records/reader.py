@@ -30,7 +30,9 @@ def read_part(path: Path) -> pa.Table:
         check_version(version, path)
         return pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
-        raise RecordError(f"cannot read {path}: {error}; restore it from a copy or delete that round's parts") from error
+        raise RecordError(
+            f"cannot read {path}: {error}; restore it from a copy or delete that round's parts"
+        ) from error
 
 
 def parts(run_dir: Path, table: str) -> list[Path]:

@@ -115,7 +115,7 @@ DESCRIPTIONS = {
     "policies": "JSON: agent -> adapter digest, builtin or baseline name",
     "digest": "sha256 of the trajectory",
     "recording": "serialized potluck.env.v1.Recording; re-executes to `digest`",
-    "step_records": "serialized potluck.env.v1.Progress: with every step in evaluation sets, with rewarded steps in training",
+    "step_records": "serialized potluck.env.v1.Progress: every step in evaluation sets, rewarded ones in training",
     "attempts": "1, or more when an earlier attempt was lost",
     "trace_id": "W3C trace id, empty without tracing",
     "decision": "counts this agent's decisions in the episode",
