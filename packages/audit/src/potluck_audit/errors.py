@@ -69,3 +69,14 @@ class Diverged(AuditError):
 
     def __init__(self, message: str, cure: str) -> None:
         super().__init__("REPLAY_DIVERGED", message, cure)
+
+
+class CannotWrite(AuditError):
+    """The results find no room."""
+
+    def __init__(self, run: Path, why: str) -> None:
+        super().__init__(
+            "INTERNAL",
+            f"the results of {run.name} cannot be written ({why})",
+            "make room or give write access, and audit again; the run's records are untouched",
+        )

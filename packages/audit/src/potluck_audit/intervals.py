@@ -8,6 +8,7 @@ is undefined is None: a mean of nothing, a ratio to zero, an interval of one epi
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -82,7 +83,12 @@ class Intervals:
     ) -> tuple[float | None, float | None]:
         if all((c == c[0]).all() for c in columns):
             return value, value
-        result = stats.bootstrap(
+        with warnings.catch_warnings(category=stats.DegenerateDataWarning, action="ignore"):
+            result = self._resampled(statistic, columns)
+        return _defined(result.confidence_interval.low), _defined(result.confidence_interval.high)
+
+    def _resampled(self, statistic: Callable[..., Any], columns: Sequence[Floats]) -> Any:
+        return stats.bootstrap(
             tuple(columns),
             lambda *resampled, axis: statistic(*(r.sum(axis=axis) for r in resampled)),
             paired=True,
@@ -93,4 +99,3 @@ class Intervals:
             batch=2_000,
             rng=np.random.default_rng(self.seed),
         )
-        return _defined(result.confidence_interval.low), _defined(result.confidence_interval.high)

@@ -47,6 +47,11 @@ class AuditResults:
                 yield metric
 
     @property
+    def unit(self) -> str:
+        """What returns count."""
+        return self.sets[0].unit if self.sets else self.facts.get("Reward unit", "reward")
+
+    @property
     def failed(self) -> list[Check]:
         return [check for check in self.checks if check.passed is False]
 
@@ -96,6 +101,11 @@ def metric_message(metric: Metric) -> audit_pb.Metric:
         episodes=episodes,
         unit=metric.unit,
     )
+
+
+def curve_metrics(results: AuditResults) -> list[Metric]:
+    """The learning curve as metrics, the round as their key."""
+    return [Metric("training_return", "train", p.estimate, key=str(p.round), unit=results.unit) for p in results.curve]
 
 
 def write_file(path: Path, text: str) -> Path:

@@ -32,8 +32,8 @@ class CoalitionValues:
         return "+".join(p for p in self.players if p in members)
 
 
-def recorded_values(team: EpisodeSet, solos: Mapping[str, EpisodeSet]) -> CoalitionValues:
-    """The team's own returns, and those of solo sets that were played on the same seeds with no-op partners."""
+def recorded_values(team: EpisodeSet, solos: Mapping[str, EpisodeSet], baseline: str = "noop") -> CoalitionValues:
+    """The team's own returns, and those of solo sets played on the same seeds with the baseline for partners."""
     mine = {e.seed: e.team_return for e in team.episodes if e.team_return is not None}
     seeds = tuple(mine)
     returns: dict[Coalition, tuple[float, ...]] = {frozenset(team.agents): tuple(mine.values())}
@@ -41,6 +41,6 @@ def recorded_values(team: EpisodeSet, solos: Mapping[str, EpisodeSet]) -> Coalit
         others = {policy for e in solo.episodes for name, policy in e.policies.items() if name != agent}
         theirs = {e.seed: e.team_return for e in solo.episodes}
         values = [theirs.get(seed) for seed in seeds]
-        if others == {"noop"} and all(v is not None for v in values):
+        if others == {baseline} and all(v is not None for v in values):
             returns[frozenset({agent})] = tuple(v for v in values if v is not None)
-    return CoalitionValues(team.agents, "noop", seeds, returns)
+    return CoalitionValues(team.agents, baseline, seeds, returns)

@@ -45,6 +45,12 @@ class RunRecords:
         return self.path.name
 
     @property
+    def greedy(self) -> bool:
+        """Whether evaluations took the most probable item instead of a sample."""
+        evaluation = self.config.get("evaluation")
+        return bool(evaluation.get("greedy")) if isinstance(evaluation, dict) else False
+
+    @property
     def sets(self) -> tuple[str, ...]:
         """Episode sets in order of first appearance, training first."""
         names = dict.fromkeys(e.set for e in self.episodes)

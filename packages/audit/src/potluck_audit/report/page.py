@@ -37,7 +37,7 @@ def render(results: AuditResults, replayed: Sequence[ReplayedEpisode]) -> str:
         numbers=embedded(results.to_json()),
         replay=embedded(replay_data(replayed)) if replayed else None,
         cards=_cards(results),
-        curve=svg.learning_curve(results.curve, results.sets[0].unit) if len(results.curve) > 1 else None,
+        curve=svg.learning_curve(results.curve, results.unit) if len(results.curve) > 1 else None,
         returns=tables.returns_table(results),
         behaviour=[_behaviour(results, s) for s in shown],
         agents=tables.agents_table(results, [s.name for s in shown]),
@@ -67,7 +67,7 @@ def _shown_sets(results: AuditResults) -> list[EpisodeSet]:
 
 
 def _cards(results: AuditResults) -> list[tuple[str, str]]:
-    unit = results.sets[0].unit if results.sets else "reward"
+    unit = results.unit
     wanted = [
         (results.find("return", TRAINED), f"{unit} per episode, trained team"),
         (results.find("return", FROZEN), f"{unit} per episode, frozen team"),
@@ -78,9 +78,9 @@ def _cards(results: AuditResults) -> list[tuple[str, str]]:
     ]
     cards = []
     for metric, text in wanted:
-        if metric is None or metric.estimate.value is None:
+        value, low, high, _ = metric.estimate if metric else UNDEFINED
+        if value is None:
             continue
-        value, low, high, _ = metric.estimate
         between = f" {tables.interval(low, high)}" if low is not None and high is not None else ""
         cards.append((tables.number(value), text + between))
     return cards

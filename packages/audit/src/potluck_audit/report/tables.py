@@ -71,7 +71,7 @@ def returns_table(results: AuditResults) -> Table:
     for metric in results.all("solo"):
         label = f"solo {metric.agent} (others {metric.key})"
         rows.append((label, str(metric.estimate.episodes), figure(metric), ABSENT, ABSENT, ABSENT))
-    unit = results.sets[0].unit if results.sets else "reward"
+    unit = results.unit
     percent = f"{100 * results.confidence:g} %"
     header = (
         "episodes",
@@ -135,5 +135,5 @@ def cooperation_table(results: AuditResults) -> Table | None:
         rows.append((f"synergy {SYNERGY}", str(synergy.estimate.episodes), figure(synergy)))
     if not rows:
         return None
-    unit = results.sets[0].unit if results.sets else "reward"
+    unit = results.unit
     return Table("What the team is worth beside its members.", ("quantity", "n", unit), rows)
