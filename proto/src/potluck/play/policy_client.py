@@ -7,7 +7,7 @@ API: `PolicyClient(address, security=None)` with `.stub .address`, `wait_ready`,
 import hashlib
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from potluck.play.errors import DigestMismatch
 from potluck.policy.v1.policy_service_pb2 import (
@@ -20,10 +20,14 @@ from potluck.policy.v1.policy_service_pb2 import (
     PublishAdapterRequest,
     ReleaseAdapterRequest,
 )
-from potluck.policy.v1.policy_service_pb2_grpc import PolicyServiceAsyncStub, PolicyServiceStub
+from potluck.policy.v1.policy_service_pb2_grpc import PolicyServiceStub
 from potluck.rpc.channel import connect, wait_ready
 from potluck.rpc.errors import PotluckError, Reason, typed_errors
 from potluck.rpc.security import Security
+
+if TYPE_CHECKING:
+    # The asynchronous view of the stub exists for type checkers alone.
+    from potluck.policy.v1.policy_service_pb2_grpc import PolicyServiceAsyncStub
 
 CHUNK = 1 << 20
 _PUBLISH_ATTEMPTS = 3
@@ -38,7 +42,7 @@ def adapter_digest(base_digest: str, config_json: str, weights_sha256: str) -> s
 class PolicyClient:
     """A channel to the policy server. `stub` is for the calls that have no helper here."""
 
-    stub: PolicyServiceAsyncStub
+    stub: "PolicyServiceAsyncStub"
 
     def __init__(self, address: str, security: Security | None = None) -> None:
         self.address = address

@@ -7,10 +7,10 @@ API: `EnvPool(addresses, security=None)` with `.servers`, `wait_ready`, `games`,
 import asyncio
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from potluck.env.v1.env_service_pb2 import GameInfo, ListGamesRequest, Recording, ReplayRequest, ReplayResponse
-from potluck.env.v1.env_service_pb2_grpc import EnvServiceAsyncStub, EnvServiceStub
+from potluck.env.v1.env_service_pb2_grpc import EnvServiceStub
 from potluck.play.errors import DigestMismatch
 from potluck.play.stream import EnvStream
 from potluck.rpc.channel import connect, wait_ready
@@ -19,11 +19,15 @@ from potluck.rpc.limits import STREAM_DEADLINE_S
 from potluck.rpc.outgoing import stream_metadata
 from potluck.rpc.security import Security
 
+if TYPE_CHECKING:
+    # The asynchronous view of the stub exists for type checkers alone.
+    from potluck.env.v1.env_service_pb2_grpc import EnvServiceAsyncStub
+
 
 class EnvServer:
     """A channel to one env server."""
 
-    stub: EnvServiceAsyncStub
+    stub: "EnvServiceAsyncStub"
 
     def __init__(self, address: str, security: Security) -> None:
         self.address = address
