@@ -1,0 +1,158 @@
+"""What a backbone is to the server.
+
+A backbone answers in two steps, so that one bad request of a merged batch fails alone: `prepare` checks and renders
+one decision and may refuse it; `score` computes many prepared decisions together and must not refuse. Both are called
+from the one scoring thread. Adapters reach a backbone as checked, immutable `Adapter` objects; where a decision carries
+none, the frozen base decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from potluck.common.v1 import common_pb2
+from potluck.policy.v1 import policy_service_pb2 as pb
+
+LETTERS = common_pb2.LABEL_SCHEME_LETTERS
+WORDS = common_pb2.LABEL_SCHEME_WORDS
+MAX_ITEMS = 26
+
+Floats = NDArray[np.float64]
+Scheme: TypeAlias = "common_pb2.LabelScheme.ValueType"
+"""Of common.v1.LabelScheme."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackboneOptions:
+    """How a backbone is to be loaded; everything but the name has a default."""
+
+    name: str
+    threads: int = 1
+    """Threads of matrix products."""
+    dtype: str = "float32"
+    device: str = "cpu"
+    context: int = 0
+    """Longest prompt in tokens; 0 = the model's own limit."""
+    prefix_bytes: int = 256 << 20
+    """Memory for the keys and values of rules that were read already."""
+    merge_bytes: int = 64 << 20
+    """Adapters of a base smaller than this are merged into a private copy of it (float32 only)."""
+    label_mass: bool = True
+    engine: str = "auto"
+    """"packed", "peft" or "auto": packed where the architecture is known and agrees with transformers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What Describe says about a backbone."""
+
+    name: str
+    kind: pb.BackboneKind.ValueType
+    base_digest: str
+    label_scheme: Scheme = WORDS
+    label_schemes: tuple[Scheme, ...] = (LETTERS, WORDS)
+    tokenizer_digest: str = ""
+    context_tokens: int = 0
+    dtype: str = "float64"
+    parameters: int = 0
+    generates: bool = False
+    letters: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """An immutable adapter: its name is the digest of its bytes."""
+
+    digest: str
+    agent: str
+    size: int
+    payload: Any = field(repr=False)
+    """What the backbone made of the upload; never changed afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """An upload whose sha256 and base were checked."""
+
+    digest: str
+    agent: str
+    config: dict[str, Any]
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One decision to be made by the backbone."""
+
+    prompt: common_pb2.Prompt
+    adapter: Adapter | None
+    temperature: float
+    label_scheme: Scheme
+    tokens: bool = False
+
+
+class Prepared(Protocol):
+    """A decision that was checked and rendered."""
+
+    @property
+    def prompt_digest(self) -> str: ...
+
+    @property
+    def prompt_tokens(self) -> int: ...
+
+    def tokens(self) -> pb.Tokens | None:
+        """The token ids that are scored; None where there are none."""
+        ...
+
+
+class Scores(NamedTuple):
+    """The menu policy of one decision."""
+
+    logprobs: Floats
+    """In menu order, at the decision's temperature; exp sums to 1."""
+    label_mass: float
+
+
+class Text(NamedTuple):
+    """A generated text."""
+
+    text: str
+    finish_reason: str
+    prompt_tokens: int
+    output_tokens: int
+
+
+class Backbone(Protocol):
+    """Something that turns menus into distributions."""
+
+    @property
+    def description(self) -> Description: ...
+
+    def prepare(self, query: Query) -> Prepared:
+        """Checks and renders; raises a PolicyServerError for what it cannot answer."""
+        ...
+
+    def score(self, prepared: Sequence[Any]) -> list[Scores]:
+        """The menu policies of decisions that `prepare` returned, any mix of adapters."""
+        ...
+
+    def read_adapter(self, upload: Upload) -> Adapter:
+        """Checks names, shapes and values; raises a PolicyServerError. May run beside scoring."""
+        ...
+
+    def forget(self, digest: str) -> None:
+        """Drops what was cached for an adapter that is no longer held."""
+        ...
+
+    def generate(self, request: pb.GenerateRequest, adapter: Adapter | None) -> Text:
+        """Writes text; raises Unsupported where the backbone cannot."""
+        ...
+
+    def files(self) -> list[Path]:
+        """The files of the base; raises Unsupported where there are none."""
+        ...

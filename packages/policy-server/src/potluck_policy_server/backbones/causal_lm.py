@@ -1,0 +1,197 @@
+"""Any causal language model of transformers, from a folder or a hub id, with LoRA adapters in PEFT's format."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from potluck.policy.v1 import policy_service_pb2 as pb
+
+from potluck_policy_server.backbones import registry
+from potluck_policy_server.backbones.base import (
+    LETTERS,
+    WORDS,
+    Adapter,
+    BackboneOptions,
+    Description,
+    Query,
+    Scheme,
+    Scores,
+    Text,
+    Upload,
+)
+from potluck_policy_server.errors import (
+    InvalidRequest,
+    LabelsUnsupported,
+    PolicyServerError,
+    PromptTooLong,
+    UnknownBackbone,
+)
+from potluck_policy_server.folder import base_digest, has_weights, sent_files, sha256_hex
+from potluck_policy_server.lm import architecture, lora, trie
+from potluck_policy_server.lm.check import worst_difference
+from potluck_policy_server.lm.engine import Engine, Job, PackedEngine
+from potluck_policy_server.lm.generation import generate
+from potluck_policy_server.lm.labels import Reader, letters_in_context
+from potluck_policy_server.lm.packed import PackedDecoder
+from potluck_policy_server.lm.peft_engine import PeftEngine, PeftHost
+from potluck_policy_server.lm.prompts import letters_template, words_template
+from potluck_policy_server.lm.scoring import Head, LmDecision, Scorer
+
+LARGE = 1_000_000_000
+"""Backbones of this many parameters read letters by default, smaller ones words."""
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# Largest difference of log-probabilities between the packed forward and transformers' that is rounding.
+TOLERANCE = {"float32": 1e-3, "bfloat16": 0.3, "float16": 0.1}
+
+log = logging.getLogger(__name__)
+
+
+class CausalLm:
+    """A frozen base, its tokenizer, and the engine that scores menus."""
+
+    def __init__(self, folder: Path, options: BackboneOptions, scheme: Scheme | None = None) -> None:
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        if options.dtype not in DTYPES:
+            raise InvalidRequest("dtype", f"{options.dtype!r} is none of {', '.join(DTYPES)}")
+        self._options, self._folder, self._dtype = options, folder, DTYPES[options.dtype]
+        torch.set_num_threads(options.threads)
+        self._tokenizer = AutoTokenizer.from_pretrained(folder)
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=self._dtype)
+        model.to(options.device).eval()
+        model.requires_grad_(False)
+        self._model = model
+        self._linears = _linears(model)
+        self._host = PeftHost(model)
+        self._engine = self._choose_engine()
+        config = model.config.get_text_config()
+        head = Head(model.get_output_embeddings().weight.detach(), getattr(config, "final_logit_softcapping", None))
+        self._scorer = Scorer(self._engine, head, options.label_mass)
+        self._readers, letters = _readers(self._tokenizer)
+        self.description = self._describe(config, scheme, letters)
+
+    def prepare(self, query: Query) -> LmDecision:
+        reader = self._readers.get(query.label_scheme or self.description.label_scheme)
+        if reader is None:
+            raise LabelsUnsupported(f"{self._options.name!r} does not read this label scheme")
+        cut = reader.template.render(query.prompt)
+        prefix, suffix, paths = reader.prefix_ids(cut.prefix), reader.ids(cut.suffix), reader.paths(query.prompt.items)
+        size, limit = len(prefix) + len(suffix) + max(map(len, paths)), self.description.context_tokens
+        if limit and size > limit:
+            raise PromptTooLong(size, limit)
+        job = Job(query.adapter, prefix, suffix, trie.build(paths))
+        return LmDecision(job, paths, query.temperature, sha256_hex("".join(cut).encode()), query.tokens)
+
+    def score(self, prepared: Sequence[LmDecision]) -> list[Scores]:
+        return self._scorer.score(prepared)
+
+    def read_adapter(self, upload: Upload) -> Adapter:
+        return lora.read(upload, self._linears, self._dtype, self._options.device)
+
+    def forget(self, digest: str) -> None:
+        self._engine.forget(digest)
+        self._host.forget(digest)
+
+    def generate(self, request: pb.GenerateRequest, adapter: Adapter | None) -> Text:
+        return generate(self._host, self._tokenizer, request, adapter, self.description.context_tokens)
+
+    def files(self) -> list[Path]:
+        return sent_files(self._folder)
+
+    def _choose_engine(self) -> Engine:
+        name = self._options.engine
+        if name == "peft" or (name == "auto" and not architecture.is_plain(self._model)):
+            return PeftEngine(self._host)
+        if not architecture.is_plain(self._model):
+            raise InvalidRequest("engine", f"the packed engine does not know {type(self._model).__name__}", "use peft")
+        packed = PackedDecoder(architecture.take(self._model))
+        worst = worst_difference(packed, self._model)
+        if worst > TOLERANCE[self._options.dtype]:
+            log.warning("packed forward differs from transformers' by %.2g; using transformers", worst)
+            return PeftEngine(self._host)
+        size = sum(one.weight.numel() * one.weight.element_size() for one in packed.decoder.linears)
+        merge = self._dtype is torch.float32 and size <= self._options.merge_bytes
+        return PackedEngine(packed, self._options.prefix_bytes, merge)
+
+    def _describe(self, config: Any, default: Scheme | None, letters: tuple[tuple[str, int], ...]) -> Description:
+        parameters = sum(p.numel() for p in self._model.parameters())
+        scheme = default or (LETTERS if parameters >= LARGE else WORDS)
+        limit = int(getattr(config, "max_position_embeddings", 0) or 0)
+        context = min(filter(None, (limit, self._options.context)), default=0)
+        parts = [self._tokenizer.backend_tokenizer.to_str(), self._tokenizer.chat_template or ""]
+        parts += [reader.template.describe() for reader in self._readers.values()]
+        return Description(
+            name=self._options.name,
+            kind=pb.BACKBONE_KIND_CAUSAL_LM,
+            base_digest=base_digest(self._folder),
+            label_scheme=scheme if scheme in self._readers else next(iter(self._readers)),
+            label_schemes=tuple(self._readers),
+            tokenizer_digest=sha256_hex("\x00".join(parts).encode()),
+            context_tokens=context,
+            dtype=self._options.dtype,
+            parameters=parameters,
+            generates=True,
+            letters=letters,
+        )
+
+
+def load(options: BackboneOptions) -> CausalLm:
+    """Loads a folder or, through the hub's own client, a hub id."""
+    return CausalLm(_folder(options), options)
+
+
+def load_folder(folder: Path, options: BackboneOptions, scheme: Scheme | None = None) -> CausalLm:
+    """Loads a folder under the name that the options give."""
+    return CausalLm(folder, options, scheme)
+
+
+def _folder(options: BackboneOptions) -> Path:
+    folder = Path(options.name).expanduser()
+    if not folder.is_dir():
+        from huggingface_hub import snapshot_download
+
+        try:
+            patterns = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+            folder = Path(snapshot_download(options.name, allow_patterns=patterns))
+        except Exception as error:
+            why = (
+                f"the hub did not give it ({type(error).__name__}); is it reachable, is a licence to be accepted there?"
+            )
+            raise UnknownBackbone(options.name, registry.known(), why) from error
+    if not has_weights(folder):
+        raise UnknownBackbone(options.name, registry.known(), "the folder has no config.json and safetensors files")
+    return folder
+
+
+def _linears(model: Any) -> dict[str, tuple[int, int]]:
+    head = model.get_output_embeddings()
+    return {
+        name: (module.out_features, module.in_features)
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear) and module is not head
+    }
+
+
+def _readers(tokenizer: Any) -> tuple[dict[Scheme, Reader], tuple[tuple[str, int], ...]]:
+    """A reader per scheme that the tokenizer can serve, and the letters' tokens."""
+    readers: dict[Scheme, Reader] = {}
+    letters: tuple[tuple[str, int], ...] = ()
+    try:
+        reader = Reader(tokenizer, letters_template(tokenizer))
+        letters = letters_in_context(reader)
+        readers[LETTERS] = reader
+    except LabelsUnsupported as error:
+        log.info("no letters scheme: %s", error)
+    try:
+        readers[WORDS] = Reader(tokenizer, words_template())
+    except LabelsUnsupported as error:
+        log.info("no words scheme: %s", error)
+    if not readers:
+        raise PolicyServerError(
+            "LABELS_UNSUPPORTED", "this tokenizer can serve no label scheme", "use another backbone"
+        )
+    return readers, letters

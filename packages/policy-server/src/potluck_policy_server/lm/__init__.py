@@ -1,0 +1,1 @@
+"""Causal language models: prompts, labels, the packed forward, LoRA, and exact menu scores."""

@@ -1,0 +1,121 @@
+"""The weights of a plain decoder, taken out of a transformers model for the packed forward.
+
+Plain means: rotary positions, root-mean-square norms, grouped-query attention over everything before, gated SiLU. Such
+are Llama, Mistral without a window, Qwen2 and Qwen3. Query, key and value weights lie in one matrix, and so do gate and
+up; the transformers module keeps views of them, so the base stays in memory once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PLAIN = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
+_ROPE = ("default", "llama3", "linear")
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """One or more linear layers of the same input, stacked by output."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    weight: Tensor
+    bias: Tensor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A decoder layer."""
+
+    input_norm: Tensor
+    post_norm: Tensor
+    qkv: Linear
+    out: Linear
+    gate_up: Linear
+    down: Linear
+    head_norm: Tensor | None
+    """[heads + kv_heads, head_dim]: the norm of queries and keys per head, where the architecture has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """A plain decoder's weights and sizes."""
+
+    embed: Tensor
+    layers: tuple[Layer, ...]
+    final_norm: Tensor
+    heads: int
+    kv_heads: int
+    head_dim: int
+    eps: float
+    rotary: Any
+    """The transformers module that turns positions into cosines and sines."""
+
+    @property
+    def linears(self) -> tuple[Linear, ...]:
+        """All stacked linear layers."""
+        return tuple(linear for layer in self.layers for linear in (layer.qkv, layer.out, layer.gate_up, layer.down))
+
+
+def is_plain(model: Any) -> bool:
+    """True where the packed forward knows the architecture."""
+    config = model.config
+    rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
+    windows = any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or ())
+    window = config.model_type == "mistral" and getattr(config, "sliding_window", None)
+    known = type(model).__name__ in PLAIN and config.hidden_act == "silu"
+    return bool(known and rope in _ROPE and not windows and not window)
+
+
+def take(model: Any) -> Decoder:
+    """The decoder of a plain transformers model. Its linear weights become views of the stacked ones."""
+    config, core = model.config, model.model
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    layers = tuple(
+        _layer(layer, f"model.layers.{index}", config.num_attention_heads, config.num_key_value_heads)
+        for index, layer in enumerate(core.layers)
+    )
+    return Decoder(
+        embed=core.embed_tokens.weight.detach(),
+        layers=layers,
+        final_norm=core.norm.weight.detach(),
+        heads=config.num_attention_heads,
+        kv_heads=config.num_key_value_heads,
+        head_dim=head_dim,
+        eps=config.rms_norm_eps,
+        rotary=core.rotary_emb,
+    )
+
+
+def _layer(layer: Any, name: str, heads: int, kv_heads: int) -> Layer:
+    attention, mlp = layer.self_attn, layer.mlp
+    head_norm = None
+    if hasattr(attention, "q_norm"):
+        queries = attention.q_norm.weight.detach().expand(heads, -1)
+        keys = attention.k_norm.weight.detach().expand(kv_heads, -1)
+        head_norm = torch.cat([queries, keys])
+    return Layer(
+        input_norm=layer.input_layernorm.weight.detach(),
+        post_norm=layer.post_attention_layernorm.weight.detach(),
+        qkv=_stack(attention, f"{name}.self_attn", ("q_proj", "k_proj", "v_proj")),
+        out=_stack(attention, f"{name}.self_attn", ("o_proj",)),
+        gate_up=_stack(mlp, f"{name}.mlp", ("gate_proj", "up_proj")),
+        down=_stack(mlp, f"{name}.mlp", ("down_proj",)),
+        head_norm=head_norm,
+    )
+
+
+def _stack(parent: Any, name: str, children: tuple[str, ...]) -> Linear:
+    modules = [getattr(parent, child) for child in children]
+    sizes = tuple(module.weight.shape[0] for module in modules)
+    weight = torch.cat([module.weight.detach() for module in modules]).contiguous()
+    bias = None
+    if modules[0].bias is not None:
+        bias = torch.cat([module.bias.detach() for module in modules])
+    for module, view in zip(modules, torch.split(weight, list(sizes)), strict=True):
+        module.weight.data = view
+    return Linear(tuple(f"{name}.{child}" for child in children), sizes, weight, bias)

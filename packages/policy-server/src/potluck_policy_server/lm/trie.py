@@ -1,0 +1,95 @@
+"""The exact policy over labels of one or more tokens.
+
+The offered labels' token paths form a trie. At every branching node the model's next-token distribution is restricted
+to that node's children and divided by the temperature, as constrained sampling token by token would do:
+
+    P(label) = product over the branching nodes on its path of softmax(logits[children] / T)[child]
+
+One forward serves all: the suffix ends at the root, and every other internal node that branches (or lies above one
+that does) is one more token that sees the prompt and its own ancestors. A label that is the start of another one must
+be ended by a terminator first (see labels.py), so leaves never lie inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from potluck_policy_server.backbones.base import Floats
+
+Path = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A node where the labels part."""
+
+    node: int
+    """0 is the root (the prompt's last token), k > 0 the extra token k - 1."""
+    children: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trie:
+    """Labels' paths as extra tokens and branches."""
+
+    tokens: tuple[int, ...]
+    parents: tuple[int, ...]
+    """Node above each extra token, in the numbering of Branch.node."""
+    depths: tuple[int, ...]
+    branches: tuple[Branch, ...]
+    steps: tuple[tuple[tuple[int, int], ...], ...]
+    """For each label the (branch, child) pairs on its path."""
+    first_tokens: tuple[int, ...]
+    """The distinct first tokens of the labels."""
+
+
+@lru_cache(maxsize=4096)
+def build(paths: tuple[Path, ...]) -> Trie:
+    """The trie of distinct paths, none of which is the start of another. Raises ValueError otherwise."""
+    if any(a == b[: len(a)] for i, a in enumerate(paths) for j, b in enumerate(paths) if i != j):
+        raise ValueError("a label's token path is the start of another's")
+    children: dict[Path, list[int]] = {}
+    for path in paths:
+        for depth, token in enumerate(path):
+            known = children.setdefault(path[:depth], [])
+            if token not in known:
+                known.append(token)
+    branching = [stem for stem, tokens in children.items() if len(tokens) > 1]
+    needed = {stem[:depth] for stem in branching for depth in range(len(stem) + 1)} | {()}
+    order = sorted(needed, key=lambda stem: (len(stem), stem))
+    number = {stem: index for index, stem in enumerate(order)}
+    branches = tuple(Branch(number[stem], tuple(children[stem])) for stem in sorted(branching, key=number.__getitem__))
+    index = {stem: place for place, stem in enumerate(sorted(branching, key=number.__getitem__))}
+    steps = tuple(
+        tuple(
+            (index[path[:depth]], children[path[:depth]].index(token))
+            for depth, token in enumerate(path)
+            if path[:depth] in index
+        )
+        for path in paths
+    )
+    extra = order[1:]
+    return Trie(
+        tokens=tuple(stem[-1] for stem in extra),
+        parents=tuple(number[stem[:-1]] for stem in extra),
+        depths=tuple(len(stem) for stem in extra),
+        branches=branches,
+        steps=steps,
+        first_tokens=tuple(children.get((), ())),
+    )
+
+
+def label_logprobs(trie: Trie, logits: Sequence[Floats], temperature: float) -> Floats:
+    """Log-probabilities of the labels, given each branch's logits over its children."""
+    logs = [log_softmax(np.asarray(row, np.float64) / temperature) for row in logits]
+    return np.array([sum(logs[branch][child] for branch, child in steps) for steps in trie.steps], np.float64)
+
+
+def log_softmax(x: Floats) -> Floats:
+    """Stable log-softmax of a row."""
+    shifted = x - x.max()
+    return np.asarray(shifted - np.log(np.exp(shifted).sum()), np.float64)
