@@ -57,9 +57,9 @@ def feasible(game: SymbolicGame, agent: int, guards: GuardLibrary) -> list[Insta
     for instance in game.candidates(agent):
         option = instance.option
         if option != WAIT:
-            if game.explicit(agent, instance) is not None:
-                continue
             if guards.guards_option(option) and guards.forbids(option, game.features(agent, instance)):
+                continue
+            if game.explicit(agent, instance) is not None:
                 continue
         kept.append(instance)
     if not any(instance.option == WAIT for instance in kept):

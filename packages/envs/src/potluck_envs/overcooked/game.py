@@ -43,6 +43,7 @@ from potluck_optionlib.game import (
 ENGINE = "overcooked-ai 1.1.0"
 DYNAMICS = "start_cooking"
 PRIMITIVES = (*FACINGS, "stay", "interact")
+_ON_COUNTERS = ("drop_held", "pick_from_counter")
 _NO_FEATURES: Mapping[str, str] = {}
 
 
@@ -80,13 +81,25 @@ class OvercookedGame:
         self._pots = layout.of_kind(POT)
         self._shared = tuple(t for t in layout.of_kind(COUNTER) if layout.shared(t))
         self._mine = tuple(frozenset(t.index for t in layout.targets if layout.reaches(s, t)) for s in self._seats)
+        self._counters = tuple(
+            tuple(
+                (t.cell, Instance("drop_held", t.text), Instance("pick_from_counter", t.text))
+                for t in layout.of_kind(COUNTER)
+                if t.index in self._mine[seat]
+            )
+            for seat in self._seats
+        )
         self._spec = GameSpec(
             f"overcooked/{layout.name}", len(self._seats), 400, ENGINE, DYNAMICS, "soups", tuple(self.contracts)
         )
         self._rules = tuple(words.rules(layout, seat) for seat in self._seats)
+        self._features: dict[tuple[str, str, str], Mapping[str, str]] = {}
         self._texts: dict[tuple[str, str, str, str], tuple[str, str, str]] = {}
         self.reset(0)
-        self._fixed = tuple(frozenset(self.candidates(seat)) for seat in self._seats)
+        self._known = tuple(
+            frozenset((*self.candidates(seat), *(i for _, *both in self._counters[seat] for i in both)))
+            for seat in self._seats
+        )
 
     @property
     def spec(self) -> GameSpec:
@@ -110,6 +123,7 @@ class OvercookedGame:
         self._engine.reset()
         self._running: list[Execution | None] = [None for _ in self._seats]
         self._outlooks: dict[int, greedy.Outlook] = {}
+        self._pots_now: dict[int, greedy.Pot] = {}
         self._refresh()
 
     def reseed(self, seed: int) -> None:
@@ -125,11 +139,18 @@ class OvercookedGame:
         return found
 
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
-        reads = self.contracts[instance.option].reads
+        option, held = instance.option, self._held[agent]
+        reads = self.contracts[option].reads
         if not reads:
             return _NO_FEATURES
-        target = self.layout.by_text[instance.target]
-        return {name: self._feature(name, agent, target) for name in reads}
+        what = ""
+        if len(reads) > 1:
+            target = self.layout.by_text[instance.target]
+            what = self._pot(target).state if target.kind == POT else self._engine.item(target.cell)
+        key = (option, held, what)
+        if key not in self._features:
+            self._features[key] = dict(zip(reads, (held, what), strict=False))
+        return self._features[key]
 
     def explicit(self, agent: int, instance: Instance) -> str | None:
         return self.contracts[instance.option].explicit(self, agent, instance)
@@ -141,7 +162,7 @@ class OvercookedGame:
         if instance == NOOP:
             self._running[agent] = Execution(NOOP, self._steps, rank, _NO_FEATURES)
             return
-        if instance not in self._fixed[agent] and instance not in self.lying(agent):
+        if instance not in self._known[agent] or (instance.option in _ON_COUNTERS and self.absent(instance)):
             raise ValueError(f"{instance.option}@{instance.target} is no candidate of agent {agent}")
         features = self.features(agent, instance)
         failed = self.explicit(agent, instance) or ""
@@ -188,11 +209,7 @@ class OvercookedGame:
 
     def observe(self, agent: int) -> Observation:
         see = self._outlook(agent)
-        left = []
-        for pot in see.pots:
-            contents, tick = self._engine.soup(pot.target.cell)
-            left.append(max(0, self.layout.times.get(contents, 0) - tick))
-        return Observation(words.observation(self.layout, see, left), words.state_key(self.layout, see))
+        return Observation(words.observation(self.layout, see), words.state_key(self.layout, see))
 
     def view(self, agent: int, instance: Instance) -> ItemView:
         option = instance.option
@@ -216,19 +233,17 @@ class OvercookedGame:
 
     def sprites(self) -> Sequence[Sprite]:
         sprites = []
-        for pot in self._pots:
-            contents, tick = self._engine.soup(pot.cell)
-            phase = pot_phase(contents, tick, self.layout.times.get(contents, 0))
-            left = self.layout.times.get(contents, 0) - tick
-            label = {"empty": "", "idle": f"{len(contents)}/3", "cooking": str(left), "ready": "ready"}[phase]
-            sprites.append(Sprite("pot", pot.x, pot.y, held="soup" if contents else "", label=label))
+        for target in self._pots:
+            pot = self._pot(target)
+            label = {"empty": "", "idle": f"{len(pot.contents)}/3", "cooking": str(pot.left)}.get(pot.phase, "ready")
+            sprites.append(Sprite("pot", target.x, target.y, held="soup" if pot.contents else "", label=label))
         for target in self.layout.of_kind(COUNTER):
             item = self._engine.item(target.cell)
             if item != "none":
                 sprites.append(Sprite(item, target.x, target.y))
         for seat in self._seats:
             x, y = self._engine.cell(seat)
-            held = self._engine.held(seat)
+            held = self._held[seat]
             facing = FACINGS[self._engine.facing(seat)]
             sprites.append(Sprite("chef", x, y, facing, seat, "" if held == "none" else held))
         return sprites
@@ -237,7 +252,7 @@ class OvercookedGame:
 
     def holds(self, agent: int) -> bool:
         """Has the agent something in its hands?"""
-        return self._engine.held(agent) != "none"
+        return self._held[agent] != "none"
 
     def has_path(self, agent: int, instance: Instance) -> bool:
         """Can the target be faced, given a partner that makes way unless it is a no-op?"""
@@ -252,32 +267,36 @@ class OvercookedGame:
             return self.layout.solo(target, other)[pose] < FAR
         return self.layout.joint(target)[pose][other] < FAR
 
+    def free(self, agent: int) -> Sequence[Instance]:
+        """Empty counters that the agent reaches, in map order."""
+        items = self._engine.state.objects
+        return [instance for cell, instance, _ in self._counters[agent] if cell not in items]
+
     def lying(self, agent: int) -> Sequence[Instance]:
         """Items on counters that the agent reaches, in map order."""
-        mine = self._mine[agent]
         items = self._engine.state.objects
-        return [
-            Instance("pick_from_counter", t.text)
-            for t in self.layout.of_kind(COUNTER)
-            if t.cell in items and t.index in mine
-        ]
+        return [instance for cell, _, instance in self._counters[agent] if cell in items]
 
     def absent(self, instance: Instance) -> bool:
-        """Has the counter's item gone?"""
-        return self._engine.item(self.layout.by_text[instance.target].cell) == "none"
+        """Has the counter's item, or the free counter, gone?"""
+        item = self._engine.item(self.layout.by_text[instance.target].cell)
+        return (item == "none") is (instance.option == "pick_from_counter")
 
     def _refresh(self) -> None:
         """Forgets what was derived from an earlier state."""
         self._outlooks.clear()
-        self._poses = [self.layout.pose(self._engine.cell(seat), self._engine.facing(seat)) for seat in self._seats]
+        self._pots_now.clear()
+        engine = self._engine
+        self._poses = [self.layout.pose(engine.cell(seat), engine.facing(seat)) for seat in self._seats]
+        self._held = [engine.held(seat) for seat in self._seats]
 
     def _lot(self, agent: int) -> int:
         digest = hashlib.blake2b(f"{self._seed}/{self._steps}".encode(), digest_size=1).digest()
         return agent ^ (digest[0] & 1)
 
     def _watch(self, execution: Execution) -> Execution:
-        """An item that somebody else took is a failure of the executor."""
-        if execution.instance.option == "pick_from_counter" and self.absent(execution.instance):
+        """A counter that somebody else emptied or filled on the way is a failure of the executor."""
+        if execution.instance.option in _ON_COUNTERS and self.absent(execution.instance):
             return replace(execution, failed=execution.failed or TARGET_ABSENT)
         return execution
 
@@ -296,9 +315,7 @@ class OvercookedGame:
 
     def _stands_by(self, seat: int, instance: Instance, target: Target) -> bool:
         """A dish in front of a pot that cooks waits for the soup."""
-        if instance.option != "plate_soup" or self._engine.held(seat) != "dish":
-            return False
-        return self._pot_phase(target) == "cooking"
+        return instance.option == "plate_soup" and self._held[seat] == "dish" and self._pot(target).phase == "cooking"
 
     def _outcome(self, seat: int, execution: Execution, before: Mapping[str, str] | None) -> str:
         """How the execution ended with this step, or ""."""
@@ -316,7 +333,7 @@ class OvercookedGame:
 
     def _agent_step(self, seat: int, chef: Chef, action: int) -> AgentStep:
         x, y = self._engine.cell(seat)
-        held = self._engine.held(seat)
+        held = self._held[seat]
         moved = self._poses[seat] != chef.pose
         if action == INTERACT:
             activity = Activity.INTERACT
@@ -327,26 +344,26 @@ class OvercookedGame:
         facing = FACINGS[self._engine.facing(seat)]
         return AgentStep(x, y, facing, PRIMITIVES[action], "" if held == "none" else held, activity)
 
-    def _feature(self, name: str, agent: int, target: Target) -> str:
-        if name == "held":
-            return self._engine.held(agent)
-        if name == "tgt_item":
-            return self._engine.item(target.cell)
-        contents, _ = self._engine.soup(target.cell)
-        return pot_state(contents, self._pot_phase(target))
-
-    def _pot_phase(self, target: Target) -> str:
-        contents, tick = self._engine.soup(target.cell)
-        return pot_phase(contents, tick, self.layout.times.get(contents, 0))
+    def _pot(self, target: Target) -> greedy.Pot:
+        """A pot in the present state."""
+        pot = self._pots_now.get(target.index)
+        if pot is None:
+            contents, tick = self._engine.soup(target.cell)
+            cook_time = self.layout.times.get(contents, 0)
+            phase = pot_phase(contents, tick, cook_time)
+            left = max(0, cook_time - tick) if tick >= 0 else 0
+            pot = greedy.Pot(target, contents, phase, left, pot_state(contents, phase), self.layout.goal(contents))
+            self._pots_now[target.index] = pot
+        return pot
 
     def _facts(self, seat: int, execution: Execution) -> Mapping[str, str]:
         target = self.layout.by_text[execution.instance.target]
-        facts = {"held": self._engine.held(seat), "tgt_item": self._engine.item(target.cell)}
+        facts = {"held": self._held[seat], "tgt_item": self._engine.item(target.cell)}
         if target.kind == POT:
-            contents, _ = self._engine.soup(target.cell)
-            facts["tgt_pot_phase"] = self._pot_phase(target)
-            facts["tgt_pot_count"] = str(len(contents))
-            facts["tgt_pot_ordered"] = "yes" if self.layout.ordered(contents) else "no"
+            pot = self._pot(target)
+            facts["tgt_pot_phase"] = pot.phase
+            facts["tgt_pot_count"] = str(len(pot.contents))
+            facts["tgt_pot_ordered"] = "yes" if self.layout.ordered(pot.contents) else "no"
         return facts
 
     def _outlook(self, agent: int) -> greedy.Outlook:
@@ -355,21 +372,17 @@ class OvercookedGame:
         return self._outlooks[agent]
 
     def _look(self, agent: int) -> greedy.Outlook:
-        pots = []
-        for target in self._pots:
-            contents, tick = self._engine.soup(target.cell)
-            phase = pot_phase(contents, tick, self.layout.times.get(contents, 0))
-            pots.append(greedy.Pot(target, contents, phase, self.layout.goal(contents)))
+        pots = tuple(self._pot(target) for target in self._pots)
         lying = tuple(item for t in self._shared if (item := self._engine.item(t.cell)) != "none")
-        mate = self._engine.held(1 - agent)
+        mate = self._held[1 - agent]
         free = len(self._shared) - len(lying)
-        return greedy.Outlook(self._engine.held(agent), mate, tuple(pots), self._mine[agent], lying, free)
+        return greedy.Outlook(self._held[agent], mate, pots, self._mine[agent], lying, free)
 
     def _spell(self, option: str, target: Target, held: str, item: str) -> tuple[str, str, str]:
         shared = self.layout.shared(target)
         text = words.item_text(option, target.text, held, item, shared)
         key = option
-        if option in ("drop_held", "pick_from_counter"):
+        if option in _ON_COUNTERS:
             side = "shared" if shared else "private"
             key = f"{option}/{side}/{held if option == 'drop_held' else item}"
         return text, key, target.text

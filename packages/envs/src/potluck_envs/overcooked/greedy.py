@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from potluck_envs.overcooked.layout import COUNTER, DISHES, ONIONS, POT, TOMATOES, WINDOW, Layout, Target, missing
+from potluck_envs.overcooked.layout import POT, WINDOW, Layout, Target, missing
 
 STEP_COST = 0.1
 _NEVER = -50.0
@@ -21,6 +21,10 @@ class Pot:
     target: Target
     contents: tuple[str, ...]
     phase: str
+    left: int
+    """Cooking steps left."""
+    state: str
+    """The feature `tgt_pot_state`."""
     goal: tuple[str, ...] | None
     """The best recipe it can still become."""
 
@@ -146,6 +150,3 @@ def _take(layout: Layout, see: Outlook, target: Target, item: str, cooks: bool) 
         return 66.0 if soon and see.mate != "dish" else _NEVER
     lacks = any(item in pot.lacks for pot in see.pots if pot.target.index in see.mine)
     return 56.0 if lacks else _NEVER
-
-
-__all__ = ["COUNTER", "DISHES", "ONIONS", "STEP_COST", "TOMATOES", "Outlook", "Pot", "score"]

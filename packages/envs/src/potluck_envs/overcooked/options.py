@@ -1,7 +1,7 @@
 """The Overcooked option library as contracts.
 
 Instances exist wherever their target exists: every dispenser, pot and window of the layout, every counter that the
-seat reaches, every item that lies on one. No instance is held back for strategy: what cannot work is found by
+seat reaches and that is free, every item that lies on one. No instance is held back for strategy: what cannot work is found by
 burn-in and mined into guards, and what the executor cannot even begin fails explicitly.
 
 `start_cooking` promises a soup that an order asks for (ours): the engine also lets a chef cook one onion and deliver
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
-from potluck_envs.overcooked.layout import COUNTER, DISHES, ONIONS, POT, TOMATOES, WINDOW, Layout
+from potluck_envs.overcooked.layout import DISHES, ONIONS, POT, TOMATOES, WINDOW, Layout
 from potluck_optionlib.contracts import Change, Contract
 from potluck_optionlib.game import Instance
 
@@ -36,6 +36,8 @@ class World(Protocol):
     def holds(self, agent: int) -> bool: ...
 
     def has_path(self, agent: int, instance: Instance) -> bool: ...
+
+    def free(self, agent: int) -> Sequence[Instance]: ...
 
     def lying(self, agent: int) -> Sequence[Instance]: ...
 
@@ -67,8 +69,8 @@ def library(layout: Layout, start_cooking_effect: StartCookingEffect = "ordered"
                   ("held", "tgt_pot_state"), needs_held=True, timeout=plate_timeout),
         _contract("deliver", "serve", everywhere("deliver", WINDOW), _delivered, "hand: soup -> none",
                   needs_held=True),
-        _contract("drop_held", "drop", _counters(layout), _dropped,
-                  "hand: item -> none and it lies on the counter", ("held", "tgt_item"), needs_held=True),
+        _contract("drop_held", "drop", _free, _dropped, "hand: item -> none and it lies on the counter",
+                  ("held", "tgt_item"), needs_held=True, absent=True),
         _contract("pick_from_counter", "take", _lying, _taken, "hand: none -> the item that lay on the counter",
                   ("held", "tgt_item"), absent=True),
         Contract[World]("wait", "wait", (), WAIT_STEPS, False, "time passes", (), lambda w, a: (_WAIT,),
@@ -108,12 +110,8 @@ def _everywhere(layout: Layout, name: str, kind: str) -> Instances:
     return lambda world, agent: fixed
 
 
-def _counters(layout: Layout) -> Instances:
-    per_seat = [
-        tuple(Instance("drop_held", t.text) for t in layout.of_kind(COUNTER) if layout.reaches(seat, t))
-        for seat in range(len(layout.starts))
-    ]
-    return lambda world, agent: per_seat[agent]
+def _free(world: World, agent: int) -> Sequence[Instance]:
+    return world.free(agent)
 
 
 def _lying(world: World, agent: int) -> Sequence[Instance]:

@@ -32,11 +32,11 @@ def rules(layout: Layout, seat: int) -> str:
     return " ".join(lines)
 
 
-def observation(layout: Layout, see: Outlook, left: Sequence[int]) -> str:
-    """The present state in short lines; `left` holds the cooking steps left per pot."""
+def observation(layout: Layout, see: Outlook) -> str:
+    """The present state in short lines."""
     lines = [f"hold {see.held}"]
-    for number, (pot, rest) in enumerate(zip(see.pots, left, strict=True), start=1):
-        lines.append(f"pot{number} {_pot_words(pot, rest)}")
+    for number, pot in enumerate(see.pots, start=1):
+        lines.append(f"pot{number} {_pot_words(pot)}")
     if see.free_shared or see.on_shared:
         names = ["onion", *(["tomato"] if layout.of_kind(TOMATOES) else []), "dish"]
         names += ["soup"] if "soup" in see.on_shared else []
@@ -75,9 +75,9 @@ def _phase(layout: Layout, pot: Pot) -> str:
     return "full" if pot.startable or len(pot.contents) == 3 else "filling"
 
 
-def _pot_words(pot: Pot, rest: int) -> str:
+def _pot_words(pot: Pot) -> str:
     if pot.phase == "cooking":
-        return f"cook {rest}"
+        return f"cook {pot.left}"
     if pot.phase in ("ready", "empty"):
         return pot.phase
     return " ".join(f"{name} {pot.contents.count(name)}" for name in dict.fromkeys(pot.contents))
