@@ -66,9 +66,11 @@ async def test_a_server_that_is_killed_and_started_again_is_found_again():
             if wave.number == 2:
                 tasks.append(asyncio.create_task(restart()))
 
-        results = await play(specs(2), pool, t.policy, PlayOptions(reconnect_timeout_s=10), on_wave)
+        results = await play(specs(2, horizon=120), pool, t.policy, PlayOptions(reconnect_timeout_s=10), on_wave)
+        await asyncio.gather(*tasks)
+        expected = await t.play(specs(2, horizon=120))
         await restarted[0].stop()
-    assert [result.digest for result in results] == await _expected(2)
+    assert [result.digest for result in results] == [result.digest for result in expected]
     assert [result.attempts for result in results] == [2, 2]
 
 
@@ -162,7 +164,7 @@ async def test_a_busy_policy_server_is_asked_again():
     async with table(policy=policy) as t:
         results = await t.play(specs(1))
     assert [result.digest for result in results] == await _expected(1)
-    assert all(0 < left <= 5 for left in policy.deadlines), "every Choose carries its deadline"
+    assert all(0 < left < 6 for left in policy.deadlines), policy.deadlines
 
 
 async def test_servers_with_different_libraries_do_not_play_one_game():
