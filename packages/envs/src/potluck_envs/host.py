@@ -17,7 +17,7 @@ from google.rpc.status_pb2 import Status
 
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck_envs.episode import Episode, Mark
-from potluck_envs.errors import EngineCrashed, EnvError
+from potluck_envs.errors import BrokenPlugin, EngineCrashed, EnvError
 from potluck_envs.forks import Marks
 from potluck_envs.frames import replay_with_frames
 from potluck_envs.recording import begin, library_of
@@ -106,7 +106,13 @@ class Host:
 
     def games(self) -> pb.ListGamesResponse:
         """Every game of every plug-in that can be loaded."""
-        return pb.ListGamesResponse(games=[self.registry.library(name).info for name in self.registry.names()])
+        response = pb.ListGamesResponse()
+        for name in self.registry.names():
+            try:
+                response.games.append(self.registry.library(name).info)
+            except BrokenPlugin as error:
+                log.warning("%s", error)
+        return response
 
     def replay(self, request: pb.ReplayRequest) -> pb.ReplayResponse:
         """Re-executes a recording. Raises EnvError."""

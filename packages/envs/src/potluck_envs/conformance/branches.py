@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
+from collections.abc import Iterator
 
 from potluck.rpc.errors import PotluckError, Reason
 from potluck_envs.conformance.plan import Broken, Played, Player
@@ -14,9 +16,10 @@ def fork_repeats_the_original(player: Player) -> str:
     for seed in player.plan.seeds:
         original = player.play(seed)
         for boundary in _boundaries(original):
-            fork = player.finish(player.fork(original.recording, boundary), 0, choices=original.recording.choices)
-            if fork.digest != original.digest:
-                raise Broken(f"seed {seed}: a fork from boundary {boundary} does not repeat the original{_where(original, fork)}")
+            with _told_as(f"seed {seed}: a fork from boundary {boundary} does not repeat the original"):
+                fork = player.finish(player.fork(original.recording, boundary), 0, choices=original.recording.choices)
+                if fork.digest != original.digest:
+                    raise Broken(_first_difference(original, fork))
             forks += 1
             compared += len(fork.steps)
     return f"{forks} forks, {compared} steps compared"
@@ -27,17 +30,23 @@ def fork_leaves_the_original_alone(player: Player) -> str:
     forks = 0
     for seed in player.plan.seeds:
         undisturbed = player.play(seed)
-        rng, update = random.Random(seed), player.start(seed)
         stops = set(_boundaries(undisturbed))
-        while update.HasField("menus"):
-            if update.menus.boundary in stops:
-                for reseed in (None, 1, None):
-                    player.finish(player.fork(update.episode_id, update.menus.boundary, reseed), seed + 1)
-                    forks += 1
-            update = player.ok(player.choose(update, rng))
-        if update.finished.recording.digest != undisturbed.digest:
-            raise Broken(f"seed {seed}: being forked has changed a running episode")
+        forks += 3 * len(stops)
+        with _told_as(f"seed {seed}: being forked has changed a running episode"):
+            digest = _fork_and_go_on(player, seed, stops)
+            if digest != undisturbed.digest:
+                raise Broken(f"it came to {digest[:12]}, not {undisturbed.digest[:12]}")
     return f"{forks} forks of running episodes"
+
+
+def _fork_and_go_on(player: Player, seed: int, stops: set[int]) -> str:
+    rng, update = random.Random(seed), player.start(seed)
+    while update.HasField("menus"):
+        if update.menus.boundary in stops:
+            for reseed in (None, 1, None):
+                player.finish(player.fork(update.episode_id, update.menus.boundary, reseed), seed + 1)
+        update = player.ok(player.choose(update, rng))
+    return update.finished.recording.digest
 
 
 def reseeded_forks_diverge(player: Player) -> str:
@@ -90,9 +99,18 @@ def _boundaries(played: Played) -> list[int]:
     return sorted({0, 1, last // 3, last // 2, last} & set(range(last + 1)))
 
 
-def _where(original: Played, fork: Played) -> str:
+@contextlib.contextmanager
+def _told_as(promise: str) -> Iterator[None]:
+    """A broken trajectory may also fail by a choice that is not on offer: the promise it breaks is the same."""
+    try:
+        yield
+    except Broken as error:
+        raise Broken(f"{promise}: {error}") from error
+
+
+def _first_difference(original: Played, fork: Played) -> str:
     by_number = {step.step: step for step in original.steps}
     for step in fork.steps:
         if by_number.get(step.step) != step:
-            return f" (first difference at step {step.step})"
-    return ""
+            return f"first difference at step {step.step}"
+    return "the steps are equal, the engine's states are not"
