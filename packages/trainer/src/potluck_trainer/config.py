@@ -177,6 +177,6 @@ class RunConfig(Frozen):
 def training_identity(config: RunConfig) -> dict[str, object]:
     """The settings that a resumed run must share with the interrupted one."""
     data = config.resolved().model_dump(mode="json")
-    for key in ("rounds", "envs", "policy", "out", "services", "evaluation"):
+    for key in ("name", "rounds", "envs", "policy", "out", "services", "evaluation"):
         data.pop(key)
     return data

@@ -67,7 +67,11 @@ class Trainer:
         return self._run.checkpoints.last()
 
     async def _round(self, round_number: int, threads: ThreadPoolExecutor) -> None:
-        attributes: dict[str, str | int] = {names.RUN: self._run.name, names.ROUND_NUMBER: round_number, names.GAME: self._config.game}
+        attributes: dict[str, str | int] = {
+            names.RUN: self._run.name,
+            names.ROUND_NUMBER: round_number,
+            names.GAME: self._config.game,
+        }
         with start_span(names.ROUND, attributes) as span:
             digests = await self._publisher.publish(self._team)
             began = time.perf_counter()

@@ -105,6 +105,15 @@ class RecordWriter:
         self._pending.append(part)
         self.flush()
 
+    def replace(self, part: Part) -> None:
+        """Seals an evaluation set in place of an earlier one; its texts stay, since other parts may name them."""
+        texts, number = self._run_dir / "texts", 0
+        while (texts / f"{part.name}-{number}.parquet").exists():
+            number += 1
+        seal_rows(texts / f"{part.name}-{number}.parquet", "texts", part.texts)
+        seal_rows(self._run_dir / "decisions" / f"{part.name}.parquet", "decisions", part.decisions)
+        seal_rows(self._run_dir / "episodes" / f"{part.name}.parquet", "episodes", part.episodes)
+
     def flush(self) -> None:
         """Seals what is pending, waiting up to `patience_s` for space."""
         deadline = time.monotonic() + self._patience_s
