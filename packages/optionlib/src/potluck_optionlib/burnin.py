@@ -147,8 +147,14 @@ def _episode(game: SymbolicGame, plan: BurninPlan, episode: int, actor: int | No
             instance = end.instance
             records.append(
                 Record(
-                    episode, actor is not None, end.start_step, end.agent, instance.option, instance.target,
-                    end.features, end.outcome,
+                    episode,
+                    actor is not None,
+                    end.start_step,
+                    end.agent,
+                    instance.option,
+                    instance.target,
+                    end.features,
+                    end.outcome,
                 )
             )
     return records

@@ -78,8 +78,11 @@ class GuardLibrary(_Frozen):
         try:
             return cls.model_validate_json(text)
         except ValidationError as error:
-            raise GuardFormatError(f"Not a guard library ({error.error_count()} problems, first: "
-                                   f"{error.errors()[0]['msg']}). Mine it again with `potluck-optionlib mine`.") from error
+            first = error.errors()[0]["msg"]
+            raise GuardFormatError(
+                f"Not a guard library ({error.error_count()} problems, first: {first}). "
+                "Mine it again with `potluck-optionlib mine`."
+            ) from error
 
     def dump(self) -> str:
         """The JSON form, stable and readable."""

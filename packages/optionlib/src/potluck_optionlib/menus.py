@@ -36,7 +36,7 @@ class Menu:
 
     @property
     def letters(self) -> tuple[str, ...]:
-        """"A", "B", ... one per item."""
+        """ "A", "B", ... one per item."""
         return tuple(LETTERS[: len(self.instances)])
 
     @property

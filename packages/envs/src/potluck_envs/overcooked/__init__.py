@@ -36,8 +36,7 @@ class OvercookedProvider:
 @lru_cache(maxsize=1)
 def two_player_layouts() -> tuple[str, ...]:
     """Layouts with two players, found by the digits in their grids."""
-    from potluck_envs.overcooked import shim  # noqa: F401
-    from overcooked_ai_py.static import LAYOUTS_DIR  # isort: skip
+    from potluck_envs.overcooked.shim import LAYOUTS_DIR
 
     names = []
     for path in sorted(Path(LAYOUTS_DIR).glob("*.layout")):

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from potluck_envs.overcooked.layout import COUNTER, DIRECTIONS, INTERACT, POT, STAY, WINDOW, Cell, Layout
 from potluck_optionlib.game import Event
 
-from overcooked_ai_py.mdp.actions import Action  # isort: skip
-from overcooked_ai_py.mdp.overcooked_mdp import (  # isort: skip
+from potluck_envs.overcooked.layout import COUNTER, DIRECTIONS, INTERACT, POT, STAY, WINDOW, Cell, Layout
+from potluck_envs.overcooked.shim import (
     EVENT_TYPES,
+    Action,
     ObjectState,
     OvercookedState,
     PlayerState,
@@ -152,13 +152,13 @@ class Engine:
         if Recipe._conf is not self.layout.recipe_config:
             Recipe.configure(self.layout.recipe_config)
 
-    def _look(self, seat: int) -> tuple[Any, Cell, str, Any, int]:
+    def _look(self, seat: int) -> tuple[Any, Cell, str, int]:
         player = self.state.players[seat]
         (x, y), (dx, dy) = player.position, player.orientation
         cell = (x + dx, y + dy)
         item = self.state.objects.get(cell)
         tick = item._cooking_tick if item is not None and item.name == "soup" else -1
-        return player.held_object, cell, self.layout.rows[cell[1]][cell[0]], item, tick
+        return player.held_object, cell, self.layout.rows[cell[1]][cell[0]], tick
 
     def _tell(self, before: Sequence[Any], sparse: Sequence[float]) -> Iterator[Event]:
         """Events of one step. A hand changes by its own interact only, so each agent's change is its own doing."""
@@ -166,7 +166,7 @@ class Engine:
         for seat, look in enumerate(before):
             if look is None:
                 continue
-            had, cell, tile, was, tick = look
+            had, cell, tile, tick = look
             has = self.state.players[seat].held_object
             if had is has:
                 soup = self.state.objects.get(cell)
@@ -175,7 +175,8 @@ class Engine:
                     started.add(cell)
                     yield self._event("cook", seat, soup, "pot", cell)
             elif tile == COUNTER:
-                yield self._event("drop" if has is None else "pickup", seat, had if has is None else has, "counter", cell)
+                kind, item = ("drop", had) if has is None else ("pickup", has)
+                yield self._event(kind, seat, item, "counter", cell)
             elif tile == POT and has is None:
                 yield self._pot(seat, had, cell)
             elif tile == POT:
@@ -192,7 +193,7 @@ class Engine:
         if not hasattr(soup, "potluck_id"):
             self._name(soup, _NOBODY)
         soup.potluck_from = seat
-        return Event("pot", seat, ingredient.potluck_id, "pot", *cell, _NOBODY, (soup.potluck_id,))
+        return Event("pot", seat, ingredient.potluck_id, "pot", *cell)
 
     def _event(self, kind: str, seat: int, item: Any, place: str, cell: Cell, reward: float = 0.0) -> Event:
         giver = item.potluck_from if kind in _PASSES_ON else _NOBODY

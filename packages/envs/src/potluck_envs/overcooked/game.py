@@ -12,19 +12,6 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from potluck_envs.overcooked import greedy, words
-from potluck_envs.overcooked.engine import Engine, EngineSnapshot
-from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, POT, STAY, TILES, Layout, Target, load
-from potluck_envs.overcooked.options import (
-    TARGET_ABSENT,
-    WAIT_STEPS,
-    StartCookingEffect,
-    World,
-    library,
-    pot_phase,
-    pot_state,
-)
-from potluck_envs.overcooked.traffic import Chef, Wish, plan
 from potluck_optionlib.contracts import Change, Contract, contracts_digest
 from potluck_optionlib.game import (
     NOOP,
@@ -39,6 +26,20 @@ from potluck_optionlib.game import (
     Sprite,
     Step,
 )
+
+from potluck_envs.overcooked import greedy, words
+from potluck_envs.overcooked.engine import Engine, EngineSnapshot
+from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, POT, TILES, Layout, Target, load
+from potluck_envs.overcooked.options import (
+    TARGET_ABSENT,
+    WAIT_STEPS,
+    StartCookingEffect,
+    World,
+    library,
+    pot_phase,
+    pot_state,
+)
+from potluck_envs.overcooked.traffic import Chef, Wish, plan
 
 ENGINE = "overcooked-ai 1.1.0"
 DYNAMICS = "start_cooking"
@@ -391,6 +392,3 @@ class OvercookedGame:
 def make(name: str, start_cooking_effect: StartCookingEffect = "ordered") -> OvercookedGame:
     """A fresh game on a layout."""
     return OvercookedGame(load(name), start_cooking_effect)
-
-
-assert STAY == PRIMITIVES.index("stay")

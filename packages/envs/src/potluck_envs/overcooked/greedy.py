@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from potluck_envs.overcooked.layout import POT, WINDOW, Layout, Target, missing
 
 STEP_COST = 0.1
-_NEVER = -50.0
+_IDLE, _NEVER = 1.0, -50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,16 @@ class Outlook:
 def score(layout: Layout, see: Outlook, option: str, target: Target | None, item: str) -> float:
     """Desirability of an option instance; `item` is what lies on the target."""
     if target is None:
-        return 1.0
+        return _IDLE
     if see.held == "none":
         return _empty_handed(layout, see, option, target, item)
-    if option == "deliver":
-        return 100.0 if see.held == "soup" else _NEVER
     if option == "plate_soup":
         return _plate(see, target)
     if option == "place_in_pot":
         return _place(see, target)
     if option == "drop_held":
         return _drop(layout, see, target)
-    return _NEVER
+    return 100.0 if option == "deliver" and see.held == "soup" else _NEVER
 
 
 def _pot(see: Outlook, target: Target) -> Pot:
@@ -127,17 +125,18 @@ def _empty_handed(layout: Layout, see: Outlook, option: str, target: Target, ite
     if option == "pick_from_counter":
         return _take(layout, see, target, item, cooks)
     if option == "pick_dish":
-        if not see.dish_due():
-            return _NEVER
-        return 65.0 if cooks or see.free_shared > 0 else _NEVER
+        return 65.0 if see.dish_due() and (cooks or see.free_shared > 0) else _NEVER
     if option in ("pick_onion", "pick_tomato"):
-        ingredient = option.removeprefix("pick_")
-        room = cooks or see.free_shared > 1
-        stocked = not cooks and see.on_shared.count(ingredient) >= 2
-        if ingredient in see.wanted() and room and not stocked:
-            return 54.0
-        return 40.0 if not cooks and room and not stocked and see.free_shared > 1 else _NEVER
+        return _fetch(see, option.removeprefix("pick_"), cooks)
     return _NEVER
+
+
+def _fetch(see: Outlook, ingredient: str, cooks: bool) -> float:
+    if cooks:
+        return 54.0 if ingredient in see.wanted() else _NEVER
+    if see.free_shared <= 1 or see.on_shared.count(ingredient) >= 2:
+        return _NEVER
+    return 54.0 if ingredient in see.wanted() else 40.0
 
 
 def _take(layout: Layout, see: Outlook, target: Target, item: str, cooks: bool) -> float:

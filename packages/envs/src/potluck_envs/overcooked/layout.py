@@ -11,16 +11,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from potluck_envs.overcooked import shim  # noqa: F401
-from overcooked_ai_py.mdp.overcooked_mdp import OvercookedGridworld, Recipe  # isort: skip
-from overcooked_ai_py.utils import read_layout_dict  # isort: skip
+from potluck_envs.overcooked.shim import OvercookedGridworld, Recipe, read_layout_dict
 
 Cell = tuple[int, int]
 FAR = 999
@@ -140,7 +138,8 @@ class Layout:
             fits = [
                 (self.values[recipe], recipe)
                 for recipe in self.values
-                if self.ordered(recipe) and missing(contents, recipe) is not None
+                if self.ordered(recipe)
+                and missing(contents, recipe) is not None
                 and set(missing(contents, recipe) or ()) <= supply
             ]
             if fits:
@@ -150,7 +149,8 @@ class Layout:
     def _targets(self) -> tuple[Target, ...]:
         spots = [(x, y, tile) for y, row in enumerate(self.rows) for x, tile in enumerate(row)]
         wanted = [
-            spot for spot in spots
+            spot
+            for spot in spots
             if spot[2] != FLOOR and (spot[2] != COUNTER or any(n in self.cell_index for n in _around(spot[0], spot[1])))
         ]
         return tuple(Target(i, x, y, kind) for i, (x, y, kind) in enumerate(wanted))
@@ -268,7 +268,7 @@ def _around(x: int, y: int) -> tuple[Cell, ...]:
     return tuple((x + dx, y + dy) for dx, dy in DIRECTIONS)
 
 
-@lru_cache(maxsize=None)
+@cache
 def load(name: str) -> Layout:
     """The layout of this name, or its probe kitchen for "<name>/probe", built once per process."""
     name, _, variant = name.partition("/")

@@ -1,7 +1,7 @@
 """The Overcooked option library as contracts.
 
-Instances exist wherever their target exists: every dispenser, pot and window of the layout, every counter that the
-seat reaches and that is free, every item that lies on one. No instance is held back for strategy: what cannot work is found by
+Instances exist wherever their target exists: every dispenser, pot and window of the layout, every free counter that
+the seat reaches, every item that lies on one. No instance is held back for strategy: what cannot work is found by
 burn-in and mined into guards, and what the executor cannot even begin fails explicitly.
 
 `start_cooking` promises a soup that an order asks for (ours): the engine also lets a chef cook one onion and deliver
@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
-from potluck_envs.overcooked.layout import DISHES, ONIONS, POT, TOMATOES, WINDOW, Layout
 from potluck_optionlib.contracts import Change, Contract
 from potluck_optionlib.game import Instance
+
+from potluck_envs.overcooked.layout import DISHES, ONIONS, POT, TOMATOES, WINDOW, Layout
 
 StartCookingEffect = Literal["ordered", "plain"]
 
@@ -53,28 +54,83 @@ def library(layout: Layout, start_cooking_effect: StartCookingEffect = "ordered"
     if start_cooking_effect == "plain":
         cooking = "the pot starts cooking"
     plate_timeout = max(TIMEOUT, _WALK + max(layout.times.values()))
-    everywhere = lambda name, kind: _everywhere(layout, name, kind)  # noqa: E731
+
+    def everywhere(name: str, kind: str) -> Instances:
+        fixed = tuple(Instance(name, target.text) for target in layout.of_kind(kind))
+        return lambda world, agent: fixed
+
     contracts = [
-        _contract("pick_onion", "onion", everywhere("pick_onion", ONIONS), _acquire("onion"),
-                  "hand: not onion -> onion"),
-        _contract("pick_tomato", "tomato", everywhere("pick_tomato", TOMATOES), _acquire("tomato"),
-                  "hand: not tomato -> tomato"),
-        _contract("place_in_pot", "pot", everywhere("place_in_pot", POT), _placed,
-                  "hand: ingredient -> none and the pot's count rises", ("held", "tgt_pot_state"), needs_held=True),
-        _contract("start_cooking", "cook", everywhere("start_cooking", POT),
-                  _cooks_order if start_cooking_effect == "ordered" else _cooks, cooking, ("held", "tgt_pot_state"),
-                  solo_only=True),
+        _contract(
+            "pick_onion", "onion", everywhere("pick_onion", ONIONS), _acquire("onion"), "hand: not onion -> onion"
+        ),
+        _contract(
+            "pick_tomato",
+            "tomato",
+            everywhere("pick_tomato", TOMATOES),
+            _acquire("tomato"),
+            "hand: not tomato -> tomato",
+        ),
+        _contract(
+            "place_in_pot",
+            "pot",
+            everywhere("place_in_pot", POT),
+            _placed,
+            "hand: ingredient -> none and the pot's count rises",
+            ("held", "tgt_pot_state"),
+            needs_held=True,
+        ),
+        _contract(
+            "start_cooking",
+            "cook",
+            everywhere("start_cooking", POT),
+            _cooks_order if start_cooking_effect == "ordered" else _cooks,
+            cooking,
+            ("held", "tgt_pot_state"),
+            solo_only=True,
+        ),
         _contract("pick_dish", "dish", everywhere("pick_dish", DISHES), _acquire("dish"), "hand: not dish -> dish"),
-        _contract("plate_soup", "plate", everywhere("plate_soup", POT), _acquire("soup"), "hand: not soup -> soup",
-                  ("held", "tgt_pot_state"), needs_held=True, timeout=plate_timeout),
-        _contract("deliver", "serve", everywhere("deliver", WINDOW), _delivered, "hand: soup -> none",
-                  needs_held=True),
-        _contract("drop_held", "drop", _free, _dropped, "hand: item -> none and it lies on the counter",
-                  ("held", "tgt_item"), needs_held=True, absent=True),
-        _contract("pick_from_counter", "take", _lying, _taken, "hand: none -> the item that lay on the counter",
-                  ("held", "tgt_item"), absent=True),
-        Contract[World]("wait", "wait", (), WAIT_STEPS, False, "time passes", (), lambda w, a: (_WAIT,),
-                        lambda w, a, i: None, lambda change: True),
+        _contract(
+            "plate_soup",
+            "plate",
+            everywhere("plate_soup", POT),
+            _acquire("soup"),
+            "hand: not soup -> soup",
+            ("held", "tgt_pot_state"),
+            needs_held=True,
+            timeout=plate_timeout,
+        ),
+        _contract("deliver", "serve", everywhere("deliver", WINDOW), _delivered, "hand: soup -> none", needs_held=True),
+        _contract(
+            "drop_held",
+            "drop",
+            _free,
+            _dropped,
+            "hand: item -> none and it lies on the counter",
+            ("held", "tgt_item"),
+            needs_held=True,
+            absent=True,
+        ),
+        _contract(
+            "pick_from_counter",
+            "take",
+            _lying,
+            _taken,
+            "hand: none -> the item that lay on the counter",
+            ("held", "tgt_item"),
+            absent=True,
+        ),
+        Contract[World](
+            "wait",
+            "wait",
+            (),
+            WAIT_STEPS,
+            False,
+            "time passes",
+            (),
+            lambda w, a: (_WAIT,),
+            lambda w, a, i: None,
+            lambda change: True,
+        ),
     ]
     tomatoes = bool(layout.of_kind(TOMATOES))
     return {contract.name: contract for contract in contracts if tomatoes or contract.name != "pick_tomato"}
@@ -103,11 +159,6 @@ def _contract(
         return None if world.has_path(agent, instance) else NO_PATH
 
     return Contract[World](name, stem, reads, timeout, solo_only, promise, failures, instances, explicit, effect)
-
-
-def _everywhere(layout: Layout, name: str, kind: str) -> Instances:
-    fixed = tuple(Instance(name, target.text) for target in layout.of_kind(kind))
-    return lambda world, agent: fixed
 
 
 def _free(world: World, agent: int) -> Sequence[Instance]:
@@ -152,7 +203,7 @@ def _taken(change: Change) -> bool:
 
 
 def pot_phase(contents: tuple[str, ...], tick: int, cook_time: int) -> str:
-    """"empty", "idle", "cooking" or "ready"."""
+    """ "empty", "idle", "cooking" or "ready"."""
     if tick < 0:
         return "idle" if contents else "empty"
     return "ready" if tick >= cook_time else "cooking"

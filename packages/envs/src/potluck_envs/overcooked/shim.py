@@ -1,7 +1,8 @@
 """Makes overcooked_ai_py 1.1.0 importable on NumPy 2 and without the dead `gym` package.
 
-Import this module before anything of overcooked_ai_py. The engine evaluates `np.Inf` and `np.int` at import and asks
-gym for nothing but a registration hook; both are stood in for here, and nothing else of either package is touched.
+The rest of the package imports the engine's names from here, never from overcooked_ai_py. The engine evaluates
+`np.Inf` and `np.int` at import and asks gym for nothing but a registration hook; both are stood in for, and nothing
+else of either package is touched.
 """
 
 from __future__ import annotations
@@ -31,3 +32,29 @@ def _stand_in_for_gym() -> None:
 
 _restore_numpy_names()
 _stand_in_for_gym()
+
+from overcooked_ai_py.mdp.actions import Action  # noqa: E402
+from overcooked_ai_py.mdp.overcooked_mdp import (  # noqa: E402
+    EVENT_TYPES,
+    ObjectState,
+    OvercookedGridworld,
+    OvercookedState,
+    PlayerState,
+    Recipe,
+    SoupState,
+)
+from overcooked_ai_py.static import LAYOUTS_DIR  # noqa: E402
+from overcooked_ai_py.utils import read_layout_dict  # noqa: E402
+
+__all__ = [
+    "EVENT_TYPES",
+    "LAYOUTS_DIR",
+    "Action",
+    "ObjectState",
+    "OvercookedGridworld",
+    "OvercookedState",
+    "PlayerState",
+    "Recipe",
+    "SoupState",
+    "read_layout_dict",
+]

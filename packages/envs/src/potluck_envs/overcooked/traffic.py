@@ -97,17 +97,13 @@ def _pair(layout: Layout, lead: Chef, other: Chef) -> tuple[int, int]:
     return action, answer
 
 
-def _best(
-    layout: Layout, other: Chef, lead: Chef, lead_moves: Sequence[tuple[int, int]]
-) -> tuple[int, int]:
+def _best(layout: Layout, other: Chef, lead: Chef, lead_moves: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """The other's best move while the chef with right of way stays where it is."""
     action, answer, _ = _search(layout, lead, other, lead_moves, layout.moves[other.pose])
     return action, answer
 
 
-def _best_lead(
-    layout: Layout, lead: Chef, other: Chef, other_moves: Sequence[tuple[int, int]]
-) -> tuple[int, int, int]:
+def _best_lead(layout: Layout, lead: Chef, other: Chef, other_moves: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
     return _search(layout, lead, other, layout.moves[lead.pose], other_moves)
 
 
