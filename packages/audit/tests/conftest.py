@@ -155,32 +155,32 @@ def _team(tapes, name: str = "eval/trained", **changes) -> EpisodeSet:
     return EpisodeSet(name, episodes, "soups")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tape():
     return Tape
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def episode():
     return _episode
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def team():
     return _team
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def write_run():
     return _write_run
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def replay():
     return _replay
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def at():
     """An agent's step: position and activity."""
 

@@ -42,6 +42,9 @@ SOLO = "eval/solo/"
 ALL_COALITIONS = 8
 """Up to so many coalitions an audit plays all; beyond, only those of synergy and necessity."""
 
+NO_CREDIT = (Reason.REPLAY_DIVERGED, Reason.UNKNOWN_ADAPTER, Reason.WRONG_BASE, Reason.UNKNOWN_RUN)
+"""Why a team cannot be played again: the audit goes on without credit and says so in red."""
+
 OnStage = Callable[[str, int, int], None]
 
 
@@ -124,7 +127,7 @@ async def _cooperate(results: AuditResults, players: Players | None, intervals: 
         try:
             values = await complete(values, team, _wanted(values), players, on_stage)
         except PotluckError as error:
-            if error.reason not in (Reason.REPLAY_DIVERGED, Reason.UNKNOWN_ADAPTER, Reason.UNKNOWN_RUN):
+            if error.reason not in NO_CREDIT:
                 raise
             results.checks.append(Check("the team plays again as recorded", team.name, False, error.message))
             results.notes.append(f"No credit is given: {error.message}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from potluck.play.policy_client import PolicyClient
@@ -25,7 +25,8 @@ async def held(policy: PolicyClient, digests: Mapping[str, str], run: Path) -> A
         yield
     finally:
         for lease in leases:
-            await policy.release(lease)
+            with suppress(PotluckError):  # expired leases are as good as released
+                await policy.release(lease)
 
 
 async def _hold(policy: PolicyClient, digest: str, agent: str, run: Path) -> str:
@@ -46,7 +47,8 @@ async def _hold(policy: PolicyClient, digest: str, agent: str, run: Path) -> str
     base = (await policy.describe()).base_digest
     published, lease = await policy.publish(agent, canonical, weights.read_bytes(), base)
     if published != digest:
-        await policy.release(lease)
+        with suppress(PotluckError):
+            await policy.release(lease)
         raise Diverged(
             f"adapter {digest[:12]} of the run becomes {published[:12]} on this policy server",
             "serve the backbone that the run was trained on",

@@ -52,9 +52,10 @@ class RunRecords:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Episode sets in order of first appearance, training first."""
-        names = dict.fromkeys(e.set for e in self.episodes)
-        return tuple(sorted(names, key=lambda name: name != TRAIN))
+        """Episode sets: training, the trained team, the frozen one, others by name, solo tests."""
+        first = {name: place for place, name in enumerate((TRAIN, "eval/trained", "eval/frozen"))}
+        names = {e.set for e in self.episodes}
+        return tuple(sorted(names, key=lambda n: (first.get(n, len(first)), n.startswith("eval/solo/"), n)))
 
     def of(self, name: str) -> tuple[Episode, ...]:
         """The episodes of one set, by round, seed and member."""

@@ -51,7 +51,7 @@ def ticks(top: float, wanted: int = 5) -> list[float]:
 
 def learning_curve(points: Sequence[CurvePoint], unit: str, smooth: int = 10) -> Markup:
     """Mean of each round with its interval as a band, and the running mean of the last rounds."""
-    width, height, left, bottom = 760.0, 270.0, 46.0, 36.0
+    width, height, left, bottom = 900.0, 290.0, 46.0, 36.0
     tops = [p.estimate.high if p.estimate.high is not None else p.estimate.value or 0.0 for p in points]
     marks = ticks(max([*tops, *(p.estimate.value or 0.0 for p in points), 1e-9]))
     first, last = points[0].round, max(points[-1].round, points[0].round + 1)
@@ -131,7 +131,7 @@ def _bar(bar: Bar, left: float, y: float, scale: float, percent: bool) -> list[s
 
 def heat_map(cells: Mapping[tuple[int, int], int], tiles: Sequence[str], width: int, height: int) -> Markup:
     """Share of an agent's steps spent on each cell, over the layout where it is known."""
-    size = min(34.0, 360.0 / max(width, 1))
+    size = min(46.0, 440.0 / max(width, 1))
     total, most = sum(cells.values()), max(cells.values(), default=1)
     body = []
     for row in range(height):
@@ -144,11 +144,11 @@ def heat_map(cells: Mapping[tuple[int, int], int], tiles: Sequence[str], width: 
             middle = (column * size + size / 2 - 0.5, row * size + size / 2 + 3.5)
             if share:
                 said = f"({column},{row}): {100 * share / total:.1f} % of steps"
-                strength = 0.12 + 0.88 * share / most
+                strength = 0.1 + 0.75 * share / most
                 body.append(
                     f'<rect {box} fill="rgb(var(--heat))" opacity="{strength:.2f}"><title>{said}</title></rect>'
                 )
-                body.append(_text(*middle, f"{100 * share / total:.0f}", "middle", "name"))
+                body.append(_text(*middle, f"{100 * share / total:.0f}", "middle", "on"))
             elif tile not in ("floor", "counter", "wall", ""):
-                body.append(_text(*middle, tile[:4], "middle"))
+                body.append(_text(*middle, tile[:8], "middle", "tile"))
     return _svg(width * size, height * size, body, "Visit heat map")

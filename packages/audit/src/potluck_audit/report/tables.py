@@ -100,21 +100,41 @@ def handoff_table(results: AuditResults, names: Sequence[str]) -> Table:
     return Table("Objects that changed hands, per episode.", header, rows)
 
 
-def agents_table(results: AuditResults, names: Sequence[str]) -> Table:
-    rows = []
-    for name in names:
-        for agent in next(s.agents for s in results.sets if s.name == name):
-            idle = (figure(results.find("idle_share", name, agent, key), percent=True) for key in
-                    ("wait", "blocked", "noop", "all"))  # fmt: skip
-            delivered = figure(results.find("deliveries", name, agent))
-            share = figure(results.find("delivery_share", name, agent), percent=True)
-            rows.append((set_label(name), agent, delivered, share, *idle))
-    header = ("episodes", "agent", "deliveries", "share of deliveries", "waiting", "blocked", "no-op", "idle in all")
-    return Table("Deliveries per episode; idle shares of environment steps.", header, rows, labels=2)
+def deliveries_table(results: AuditResults, names: Sequence[str]) -> Table:
+    rows = [
+        (
+            set_label(name),
+            agent,
+            figure(results.find("deliveries", name, agent)),
+            figure(results.find("delivery_share", name, agent), percent=True),
+        )
+        for name in names
+        for agent in _agents(results, name)
+    ]
+    header = ("episodes", "agent", f"{results.unit} per episode", "share of the team's")
+    return Table("Rewarded deliveries by agent.", header, rows, labels=2)
+
+
+def idle_table(results: AuditResults, names: Sequence[str]) -> Table:
+    kinds = {"wait": "waiting", "blocked": "blocked", "noop": "no-op", "all": "idle in all"}
+    rows = [
+        (
+            set_label(name),
+            agent,
+            *(figure(results.find("idle_share", name, agent, key), percent=True) for key in kinds),
+        )
+        for name in names
+        for agent in _agents(results, name)
+    ]
+    return Table("Shares of environment steps.", ("episodes", "agent", *kinds.values()), rows, labels=2)
+
+
+def _agents(results: AuditResults, name: str) -> tuple[str, ...]:
+    return next(s.agents for s in results.sets if s.name == name)
 
 
 def plated_table(results: AuditResults, name: str) -> Table:
-    agents = next(s.agents for s in results.sets if s.name == name)
+    agents = _agents(results, name)
     rows = [
         (giver, *(figure(results.find("plated_delivered", name, giver, taker), percent=True) for taker in agents))
         for giver in agents

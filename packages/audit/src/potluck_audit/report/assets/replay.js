@@ -90,7 +90,7 @@ class GameReplay extends HTMLElement {
     const picks = this.data.episodes.map((e, i) => `<option value="${i}">${esc(e.title)}</option>`).join("");
     this.innerHTML = `<div class="replay" tabindex="0" aria-label="Game replay. Left and right arrows step, space plays.">
       <div class="stage">
-        <div class="bar"><label>Episode <select class="episode">${picks}</select></label><span class="score" aria-live="off"></span></div>
+        <div class="bar"><label>Episode <select class="episode">${picks}</select></label><output class="step"></output><span class="score"></span></div>
         <svg class="board" role="img" aria-label="The game board"><g class="floor"></g><g class="moving"></g></svg>
         <svg class="timeline" preserveAspectRatio="none" aria-hidden="true"></svg>
         <input class="frame" type="range" min="0" value="0" step="1" aria-label="Step">
@@ -100,7 +100,6 @@ class GameReplay extends HTMLElement {
           <button type="button" class="next" title="One step on (→)">Step ›</button>
           <button type="button" class="reward" title="Next reward (.)">Next reward »</button>
           <label>Speed <select class="speed"><option value="1">1×</option><option value="2" selected>2×</option><option value="4">4×</option><option value="8">8×</option></select></label>
-          <output class="step"></output>
         </div>
         <p class="hint">Keys: <kbd>←</kbd> <kbd>→</kbd> one step, <kbd>Shift</kbd> with them ten, <kbd>Home</kbd> <kbd>End</kbd>, <kbd>Space</kbd> plays, <kbd>.</kbd> next reward.</p>
       </div>
