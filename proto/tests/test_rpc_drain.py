@@ -30,8 +30,12 @@ class SlowEnv(EnvServiceServicer):
 
 async def main():
     configure_logs("potluck-slow")
-    server = await serve(lambda s: add_EnvServiceServicer_to_server(SlowEnv(), s), services=["potluck.env.v1.EnvService"],
-                         security=Security(), on_drain=lambda: print("draining", flush=True))
+    server = await serve(
+        lambda s: add_EnvServiceServicer_to_server(SlowEnv(), s),
+        services=["potluck.env.v1.EnvService"],
+        security=Security(),
+        on_drain=lambda: print("draining", flush=True),
+    )
     await run_until_signal(server, "slow", grace_s=float(sys.argv[2]))
     print("over", flush=True)
 

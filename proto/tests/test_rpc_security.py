@@ -114,8 +114,8 @@ async def test_an_address_that_is_none_is_refused(bind):
 async def test_an_address_of_another_machine_is_refused():
     authority = make_authority()
     cert, key = issue(authority, "server")
+    security = Security(cert=cert, key=key, token="t")
     with pytest.raises(PotluckError, match="cannot listen") as caught:
-        security = Security(cert=cert, key=key, token="t")
         await serve(lambda server: None, services=[], bind="192.0.2.1:0", security=security)
     assert caught.value.reason == Reason.INVALID_ARGUMENT
 
