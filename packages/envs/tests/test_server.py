@@ -10,7 +10,6 @@ import grpc
 import pytest
 import pytest_asyncio
 import wire_client as wire
-
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.errors import PotluckError, Reason, from_rpc
 from potluck_envs.server import env_server
@@ -54,7 +53,12 @@ async def test_games_are_listed_with_what_numbers_depend_on(stream):
     games = {game.name: game for game in (await stream.stub.ListGames(pb.ListGamesRequest())).games}
     relay = games["relay/two_rooms"]
     assert list(relay.agents) == ["agent_0", "agent_1"]
-    assert (relay.default_horizon, relay.engine, relay.dynamics, relay.reward_unit) == (60, "relay 1", "slippery", "parcels")
+    assert (relay.default_horizon, relay.engine, relay.dynamics, relay.reward_unit) == (
+        60,
+        "relay 1",
+        "slippery",
+        "parcels",
+    )
     assert len(relay.library_digest) == 64
     assert relay.library_digest != games["faulty/raises"].library_digest, "guards are part of the library"
     assert set(relay.interfaces) == {pb.INTERFACE_MENU, pb.INTERFACE_JSON, pb.INTERFACE_NATIVE}
@@ -135,7 +139,9 @@ async def test_a_repeated_request_gets_the_same_update_and_does_nothing(stream):
 
 async def test_commands_of_one_episode_may_be_sent_ahead(stream):
     first = (await stream.ask(wire.start("e", seed=3)))["e"]
-    await stream.send(wire.choose(first), pb.Command(episode_id="e", stop=pb.Stop()), pb.Command(episode_id="e", stop=pb.Stop()))
+    await stream.send(
+        wire.choose(first), pb.Command(episode_id="e", stop=pb.Stop()), pb.Command(episode_id="e", stop=pb.Stop())
+    )
     outcomes = [update.WhichOneof("outcome") for update in await stream.receive(3)]
     assert outcomes == ["menus", "finished", "refused"]
 
@@ -143,7 +149,7 @@ async def test_commands_of_one_episode_may_be_sent_ahead(stream):
 async def test_forks_of_running_finished_and_recorded_episodes_agree(stream):
     first = (await stream.ask(wire.start("e", seed=5)))["e"]
     second = (await stream.ask(wire.choose(first)))["e"]
-    running = (await stream.ask(wire.fork("running", 1, "e"), wire.fork("earlier", 0, "e")))
+    running = await stream.ask(wire.fork("running", 1, "e"), wire.fork("earlier", 0, "e"))
     assert running["running"].menus.decisions == second.menus.decisions
     assert running["earlier"].menus.decisions == first.menus.decisions
     ends = await stream.finish([second], letters="first")
@@ -180,7 +186,9 @@ async def test_replay_gives_frames_and_refuses_what_does_not_match(stream):
 
 
 async def test_an_exception_in_a_game_loses_its_episode_only_and_stays_in_the_log(stream):
-    started = await stream.ask(wire.start("bad", game="faulty/raises", seed=13), wire.start("good", game="faulty/raises"))
+    started = await stream.ask(
+        wire.start("bad", game="faulty/raises", seed=13), wire.start("good", game="faulty/raises")
+    )
     done = await stream.finish(started.values())
     assert wire.reason(done["bad"]) == Reason.ENGINE_CRASHED
     assert "secret" not in str(done["bad"])

@@ -8,8 +8,9 @@ import sys
 from typing import Annotated
 
 import tyro
-
 from potluck.rpc.errors import PotluckError
+
+from potluck_envs.registry import Registry
 
 PROG = "potluck-envs"
 app = tyro.extras.SubcommandApp()
@@ -31,6 +32,7 @@ def serve(bind: str = "127.0.0.1:0", workers: int = 0, timeout: float = 30.0, lo
     """
     from potluck.rpc.server import run_until_signal
     from potluck.telemetry import setup
+
     from potluck_envs.server import env_server
 
     _log_to_stderr(log)
@@ -50,23 +52,18 @@ def list_games(verbose: bool = False) -> None:
     Args:
         verbose: Also engine, dynamics, horizon, reward unit and library digest.
     """
-    from potluck_envs.registry import Registry
-
     _log_to_stderr("WARNING")
     registry = Registry()
     for name in registry.names():
-        if verbose:
-            info = registry.library(name).info
-            library = f"library {info.library_digest[:12]}"
-            facts = (info.engine, info.dynamics, f"{info.default_horizon} steps", info.reward_unit, library)
-            print(f"{name:<44} {'  '.join(facts)}")
-        else:
-            print(name)
+        print(f"{name:<44} {_facts(registry, name)}" if verbose else name)
 
 
 @app.command
 def conform(
-    games: tyro.conf.Positional[list[str]], episodes: int = 3, horizon: int = 0, seed: int = 0
+    games: Annotated[tyro.conf.Positional[list[str]], tyro.conf.arg(metavar="GAME ...")],
+    episodes: int = 3,
+    horizon: int = 0,
+    seed: int = 0,
 ) -> None:
     """Checks that games keep what every game promises; exits with 1 where one does not.
 
@@ -79,7 +76,10 @@ def conform(
         horizon: Steps per episode; 0 = the game's own.
         seed: First seed.
     """
-    from potluck_envs.conformance.runner import Plan, check, table
+    if not games:
+        sys.exit(f"{PROG}: name at least one game; `{PROG} list` shows them")
+    from potluck_envs.conformance.plan import Plan
+    from potluck_envs.conformance.runner import check, table
 
     _log_to_stderr("ERROR")
     kept = True
@@ -91,7 +91,7 @@ def conform(
 
 
 @app.command
-def guards(args: Annotated[tyro.conf.Positional[list[str]], tyro.conf.arg(metavar="ARGS")]) -> None:
+def guards(args: Annotated[tyro.conf.Positional[list[str]], tyro.conf.arg(metavar="ARGS ...")]) -> None:
     """Burn-in and guard mining: the same as `potluck-optionlib ARGS`, e.g. `potluck-envs guards mine --help`."""
     from potluck_optionlib.cli import main as optionlib
 
@@ -110,8 +110,19 @@ def main(args: list[str] | None = None) -> None:
         sys.exit(f"{PROG}: {error.message}")
 
 
+def _facts(registry: Registry, name: str) -> str:
+    try:
+        info = registry.library(name).info
+    except PotluckError as error:
+        return f"broken: {error.message}"
+    library = f"library {info.library_digest[:12]}"
+    return "  ".join((info.engine, info.dynamics, f"{info.default_horizon} steps", info.reward_unit, library))
+
+
 def _log_to_stderr(level: str) -> None:
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from potluck.env.v1 import env_service_pb2 as pb
+from potluck_optionlib.game import NOOP, SymbolicGame
+from potluck_optionlib.menus import Menu
+
 from potluck_envs.baselines import pick
 from potluck_envs.digest import TrajectoryDigest
 from potluck_envs.errors import InvalidField, WrongAgent
@@ -24,8 +27,6 @@ from potluck_envs.offers import Answer, by_letter, by_text, check_form, json_rul
 from potluck_envs.registry import Library, agent_name
 from potluck_envs.seat import Seat
 from potluck_envs.seeds import from_reseed, from_seed
-from potluck_optionlib.game import NOOP, SymbolicGame
-from potluck_optionlib.menus import Menu
 
 SCHEMA_VERSION = 1
 
@@ -81,9 +82,11 @@ class Episode:
         game = library.make()
         game.reset(settings.seed)
         self = cls(library, settings, game, from_seed(settings.seed))
-        self.seats = [Seat(index, agent_name(index), _rules(game, settings, index)) for index in range(game.spec.agents)]
+        self.seats = [
+            Seat(index, agent_name(index), _rules(game, settings, index)) for index in range(game.spec.agents)
+        ]
         self.agent_returns = [0.0] * len(self.seats)
-        interface = pb.Interface.Name(settings.interface)
+        interface = pb.Interface.Name(pb.Interface.ValueType(settings.interface))
         self._digest = TrajectoryDigest(library.name, library.digest, settings.seed, interface)
         self._assign(baselines, None)
         return self

@@ -14,8 +14,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from google.rpc.status_pb2 import Status
-
 from potluck.env.v1 import env_service_pb2 as pb
+
 from potluck_envs.episode import Episode, Mark
 from potluck_envs.errors import BrokenPlugin, EngineCrashed, EnvError
 from potluck_envs.forks import Marks

@@ -8,6 +8,7 @@ is told once which keys are lost and why. Other workers do not notice.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import multiprocessing
@@ -20,6 +21,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Protocol
 
 from potluck.env.v1 import env_service_pb2 as pb
+
 from potluck_envs.errors import EngineCrashed, EngineTimeout, EnvError
 from potluck_envs.host import Job, Result
 from potluck_envs.worker import HEADER, Ask, Do, Said, pack
@@ -124,10 +126,8 @@ class Handle:
         failures = 0
         while True:
             self._ready = False
-            try:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                 await self._live()
-            except (asyncio.IncompleteReadError, ConnectionError):
-                pass
             failures = 0 if self._ready else failures + 1
             await self._bury()
             if failures > 1:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 from potluck.rpc.security import Security
 from potluck.rpc.server import RunningServer, serve
+
 from potluck_envs.pool import TIMEOUT_SECONDS, Pool
 from potluck_envs.service import SERVICE, EnvService
 
@@ -22,9 +23,7 @@ async def env_server(
     pool = Pool(workers, timeout)
     service = EnvService(pool)
     # The port before the workers: one in use costs nothing and is said at once.
-    server = await serve(
-        service.add_to, services=[SERVICE], bind=bind, security=security, on_drain=service.drain
-    )
+    server = await serve(service.add_to, services=[SERVICE], bind=bind, security=security, on_drain=service.drain)
     try:
         await pool.start()
         yield server

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
-
 from potluck.env.v1 import env_service_pb2 as pb
+
 from potluck_envs.pool import Pool
 from potluck_envs.sessions import Session
 
@@ -63,7 +63,7 @@ class EnvService:
     def add_to(self, server: grpc.aio.Server) -> None:
         """Registers the service."""
         unary = functools.partial(grpc.unary_unary_rpc_method_handler, response_serializer=bytes)
-        handlers = {
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "ListGames": unary(self.list_games, request_deserializer=pb.ListGamesRequest.FromString),
             "Replay": unary(self.replay, request_deserializer=pb.ReplayRequest.FromString),
             "Play": grpc.stream_stream_rpc_method_handler(

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.errors import PotluckError, Reason
+
 from potluck_envs.errors import (
     EnvError,
     EpisodeExists,
@@ -249,7 +250,9 @@ class Session:
 
     def _place(self, slot: Slot, command: pb.Command, source: Slot | None) -> None:
         running = source is not None and source.state is State.RUNNING
-        slot.key, slot.worker = self._pool.place(self, source.worker.index if running and source and source.worker else None)
+        slot.key, slot.worker = self._pool.place(
+            self, source.worker.index if running and source and source.worker else None
+        )
         self._by_key[slot.key] = slot
         slot.span = EpisodeSpan.begin(command)
         self._send(

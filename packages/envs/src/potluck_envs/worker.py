@@ -11,7 +11,6 @@ import logging
 import os
 import pickle
 import select
-import signal
 import socket
 import struct
 import threading
@@ -21,6 +20,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from potluck.env.v1 import env_service_pb2 as pb
+
 from potluck_envs.errors import EnvError
 from potluck_envs.host import Host, Job, Result, crashed
 from potluck_envs.registry import Registry
@@ -67,7 +67,8 @@ def pack(message: Ask | Said) -> bytes:
 
 def main(sock: socket.socket, log_level: int) -> None:
     """Entry point of the spawned process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and kills of the process group are the server's to handle: it drains, and this process goes with it.
+    os.setpgrp()
     logging.basicConfig(level=log_level, format=f"%(levelname)s worker {os.getpid()} %(name)s: %(message)s")
     threading.Thread(target=_die_with_server, args=(sock.fileno(),), daemon=True).start()
     Worker(sock).serve()

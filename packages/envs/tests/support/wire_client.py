@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterable
 
 import grpc
-
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.env.v1 import env_service_pb2_grpc as grpc_stubs
 from potluck.rpc.errors import from_status
@@ -99,6 +98,6 @@ def message(update: pb.Update) -> str:
     return from_status(status(update)).message
 
 
-def status(update: pb.Update):  # noqa: ANN201
+def status(update: pb.Update):
     """Of a refusal or a failure."""
     return update.failed.status if update.HasField("failed") else update.refused.status

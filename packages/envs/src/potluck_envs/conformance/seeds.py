@@ -29,7 +29,9 @@ def same_seed_same_trajectory_elsewhere(player: Player) -> str:
     here = player.play(seed).digest
     command = [sys.executable, "-m", "potluck_envs.conformance.elsewhere", player.game, str(seed), str(player.horizon)]
     environment = {**os.environ, "PYTHONHASHSEED": "4242", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=FOREIGN_TIMEOUT, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=FOREIGN_TIMEOUT, check=False
+    )
     if done.returncode != 0:
         raise Broken(f"the game could not be played in a process of its own: {done.stderr.strip()[-300:]}")
     if done.stdout.strip() != here:

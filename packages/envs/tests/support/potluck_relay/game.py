@@ -34,8 +34,12 @@ from potluck_optionlib.game import (
 WIDTH, HEIGHT, SLIP, WAIT_STEPS, TIMEOUT = 7, 2, 0.1, 2, 30
 COLUMN = {"fetch": 0, "put": 3, "take": 3, "hand_in": 6}
 OPTIONS = {0: ("fetch", "put"), 1: ("take", "hand_in")}
-TEXT = {"fetch": "fetch a parcel at", "put": "put the parcel into the hatch at", "take": "take the parcel out of",
-        "hand_in": "hand the parcel in at"}
+TEXT = {
+    "fetch": "fetch a parcel at",
+    "put": "put the parcel into the hatch at",
+    "take": "take the parcel out of",
+    "hand_in": "hand the parcel in at",
+}
 DIRECTIONS = {"N": (0, -1), "S": (0, 1), "E": (1, 0), "W": (-1, 0)}
 PRIMITIVES = (*DIRECTIONS, "stay", "interact")
 SPEC = GameSpec("relay/two_rooms", 2, 60, "relay 1", "slippery", "parcels", ("fetch", "put", "take", "hand_in", "wait"))
@@ -206,7 +210,9 @@ class Relay:
         return json.dumps([self.steps, agents, sorted(self.world.hatch.items())]).encode()
 
     def rules(self, agent: int) -> str:
-        role = ("You carry parcels from the shelf to the hatch.", "You carry parcels from the hatch to the window.")[agent]
+        role = ("You carry parcels from the shelf to the hatch.", "You carry parcels from the hatch to the window.")[
+            agent
+        ]
         return f"Two agents in two rooms pass parcels through a hatch. {role} Each parcel at the window counts 1."
 
     def observe(self, agent: int) -> Observation:
@@ -218,7 +224,9 @@ class Relay:
             return ItemView("wait", "wait a moment", 0, "wait", -1.0)
         me = self.world.agents[agent]
         steps = abs(me.y - _row(instance)) + abs(me.x - COLUMN[instance.option])
-        return ItemView(instance.option, f"{TEXT[instance.option]} {instance.target}", steps, instance.option, 10.0 - steps)
+        return ItemView(
+            instance.option, f"{TEXT[instance.option]} {instance.target}", steps, instance.option, 10.0 - steps
+        )
 
     def scene(self) -> Scene:
         row = ("shelf", "floor", "floor", "hatch", "floor", "floor", "window")
