@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from potluck.env.v1 import env_service_pb2 as pb
+from potluck_optionlib.menus import Menu
+
 from potluck_envs.offers import Answer
 from potluck_envs.seeds import generator
-from potluck_optionlib.menus import Menu
 
 MENU_BASELINES = (pb.BASELINE_UNIFORM, pb.BASELINE_GREEDY)
 

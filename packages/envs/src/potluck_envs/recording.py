@@ -1,8 +1,8 @@
 """Recordings: re-execution to any boundary or to the end, and the check that it leads where the recording says.
 
-    library = library_of(registry, recording)
-    episode = begin(library, recording)
-    replay(episode, recording)                    # or reexecute(episode, recording, boundary)
+library = library_of(registry, recording)
+episode = begin(library, recording)
+replay(episode, recording)                    # or reexecute(episode, recording, boundary)
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from potluck.env.v1 import env_service_pb2 as pb
+
 from potluck_envs.episode import SCHEMA_VERSION, Episode, Settings
 from potluck_envs.errors import EnvError, InvalidField, ReplayDiverged, UnknownBoundary
 from potluck_envs.registry import Library, Registry

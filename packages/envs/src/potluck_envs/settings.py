@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from potluck.env.v1 import env_service_pb2 as pb
+
 from potluck_envs.episode import Settings
 from potluck_envs.errors import InvalidField
 from potluck_envs.registry import Library
@@ -19,7 +20,9 @@ def start_settings(library: Library, start: pb.Start) -> tuple[Settings, dict[in
     if horizon > MAX_HORIZON:
         raise InvalidField("start.horizon", f"{horizon} steps", f"ask for at most {MAX_HORIZON}")
     detail = check_detail(start.detail, "start.detail")
-    return Settings(start.seed, horizon, interface, detail), baselines_by_seat(library, start.baselines, "start.baselines")
+    return Settings(start.seed, horizon, interface, detail), baselines_by_seat(
+        library, start.baselines, "start.baselines"
+    )
 
 
 def check_interface(library: Library, interface: int, field: str) -> int:
