@@ -223,11 +223,25 @@ class HangingEnv(CountingEnv):
         return await super().carry_out(command, counts, context)
 
 
-class FullEnv(CountingEnv):
-    """Drains: refuses every start."""
+class DrainingEnv(CountingEnv):
+    """Refuses every start."""
 
     def outcome(self, command, counts):
         raise PotluckError(Reason.DRAINING, "this server is shutting down", "use another")
+
+
+class SmallEnv(CountingEnv):
+    """Has room for so many episodes at once."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+
+    def outcome(self, command, counts):
+        running = sum(count.boundary < count.horizon for count in counts.values())
+        if command.HasField("start") and running >= self.room:
+            raise PotluckError(Reason.OVERLOADED, "no room for another episode", "try again later")
+        return super().outcome(command, counts)
 
 
 class OtherLibraryEnv(CountingEnv):

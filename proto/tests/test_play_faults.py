@@ -13,12 +13,13 @@ from .counting import (
     CountingEnv,
     CountingPolicy,
     CrashingEnv,
+    DrainingEnv,
     FailingEnv,
-    FullEnv,
     HangingEnv,
     HangingPolicy,
     OtherLibraryEnv,
     ShortPolicy,
+    SmallEnv,
     StrayLetterPolicy,
     WrongAdapterPolicy,
     WrongBasePolicy,
@@ -121,9 +122,25 @@ async def test_a_missing_server_does_not_stop_the_others():
 
 
 async def test_a_draining_server_s_episodes_begin_elsewhere():
-    async with table(FullEnv(), CountingEnv()) as t:
+    async with table(DrainingEnv(), CountingEnv()) as t:
         results = await t.play(specs(4), QUICK)
     assert {result.env for result in results} == {t.servers[1].address}
+    assert {result.attempts for result in results} == {1}, "being turned away is no attempt"
+
+
+@pytest.mark.parametrize("envs", [(2,), (1, 3)])
+async def test_full_servers_get_their_episodes_later(envs):
+    async with table(*(SmallEnv(room) for room in envs)) as t:
+        results = await t.play(specs(9), QUICK)
+    assert [result.digest for result in results] == await _expected(9)
+    assert {result.attempts for result in results} == {1}
+
+
+async def test_a_server_without_room_for_any_is_a_typed_error():
+    async with table(SmallEnv(0)) as t:
+        with pytest.raises(PotluckError, match="no room") as caught:
+            await t.play(specs(2), PlayOptions(reconnect_timeout_s=0.5))
+    assert caught.value.reason == Reason.OVERLOADED
 
 
 async def test_a_refusal_is_raised_as_the_server_sent_it():

@@ -134,17 +134,21 @@ class _Game:
     def _apply(self, episode: Episode, update: Update, seat: Seat) -> None:
         outcome = update.WhichOneof("outcome")
         if outcome == "menus":
+            self._fleet.took()
             episode.offered(update.menus)
         elif outcome == "finished":
             self._finish(episode, update)
         elif outcome == "failed":
             self._again(episode, from_status(update.failed.status))
         else:
-            error = from_status(update.refused.status)
-            if error.reason not in (Reason.DRAINING, Reason.OVERLOADED):
-                raise error
-            seat.draining = True
-            self._again(episode, error)
+            self._refused(episode, from_status(update.refused.status), seat)
+
+    def _refused(self, episode: Episode, error: PotluckError, seat: Seat) -> None:
+        if episode.menus is not None or error.reason not in (Reason.DRAINING, Reason.OVERLOADED):
+            raise error
+        episode.turned_away(error)
+        self._fleet.turned_away(seat, error)
+        self._wait(episode)
 
     def _finish(self, episode: Episode, update: Update) -> None:
         scorer = self._scorer
@@ -163,6 +167,9 @@ class _Game:
         if episode.attempts >= self._options.max_attempts:
             raise EpisodeLost(episode.spec.episode_id, episode.attempts, error)
         self._reruns += 1
+        self._wait(episode)
+
+    def _wait(self, episode: Episode) -> None:
         self._queue = sorted([*self._queue, episode], key=lambda waiting: waiting.order)
 
     async def _decide(self) -> int:

@@ -122,6 +122,11 @@ class Episode:
             self._span.set_status(StatusCode.ERROR)
         self.close()
 
+    def turned_away(self, error: PotluckError) -> None:
+        """Takes back an attempt that never began."""
+        self.lost(error)
+        self.attempts -= 1
+
     def close(self) -> None:
         """Ends the attempt's span, once."""
         if self._span is not None:
@@ -160,7 +165,7 @@ class Episode:
     def _leave(self) -> None:
         if self.seat is not None:
             self.avoid = self.seat.address
-            self.seat.load = max(0, self.seat.load - 1)
+            self.seat.leave()
         self.seat = None
         self.command = None
 
