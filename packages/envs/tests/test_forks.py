@@ -7,6 +7,7 @@ from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.errors import from_status
 from potluck_envs import forks
 from potluck_envs.local import Table
+from potluck_relay.game import Relay
 
 NOOP, UNIFORM, GREEDY = pb.BASELINE_NOOP, pb.BASELINE_UNIFORM, pb.BASELINE_GREEDY
 
@@ -69,6 +70,21 @@ def test_a_noop_seat_can_be_given_back_to_a_policy(table):
     done = finish(table, update)
     assert {option.agent for option in done.progress.options}
     assert table.replay(done.recording).digest == done.recording.digest
+
+
+def test_a_game_that_cannot_wake_a_noop_seat_says_so(table, monkeypatch):
+    original = finish(table, begin(table, baselines=seats(agent_1=NOOP)))
+    begin_strictly = Relay.begin
+
+    def strict(self, agent, instance):
+        if self.world.agents[agent].option is not None:
+            raise ValueError("busy")
+        begin_strictly(self, agent, instance)
+
+    monkeypatch.setattr(Relay, "begin", strict)
+    refused = fork(table, "f", original.recording, 1)
+    assert "cannot wake it" in from_status(refused.refused.status).message
+    assert fork(table, "g", original.recording, 1, baselines=seats(agent_1=NOOP)).HasField("menus")
 
 
 def test_all_seats_played_by_baselines_finish_at_once(table):

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from potluck.env.v1 import env_service_pb2 as pb
-from potluck_optionlib.game import NOOP, SymbolicGame
-from potluck_optionlib.menus import Menu
+from potluck_optionlib.game import NOOP, Instance, SymbolicGame
+from potluck_optionlib.menus import WAIT, Menu
 
 from potluck_envs.baselines import pick
 from potluck_envs.digest import TrajectoryDigest
@@ -118,11 +118,24 @@ class Episode:
         )
 
     def rebase(self, baselines: Mapping[int, int], reseed: int | None) -> None:
-        """Gives what follows these baselines, all others removed, and new randomness if asked."""
+        """Gives what follows these baselines, all others removed, and new randomness if asked. Before `advance`."""
+        for seat in self.seats:
+            if seat.noop and baselines.get(seat.index) != pb.BASELINE_NOOP:
+                self._check_release(seat)
         if reseed is not None:
             self.game.reseed(reseed)
             self._source = from_reseed(reseed)
         self._assign(baselines, reseed)
+
+    def _check_release(self, seat: Seat) -> None:
+        """Not every game lets a seat begin something after `noop`, which never ends."""
+        before = self.game.snapshot()
+        try:
+            self.game.begin(seat.index, Instance(WAIT))
+        except ValueError as error:
+            why = f"{seat.name} stands still as noop here, and {self.library.name} cannot wake it"
+            raise InvalidField("fork.baselines", why, "fork an episode in which it plays") from error
+        self.game.restore(before)
 
     def _assign(self, baselines: Mapping[int, int], reseed: int | None) -> None:
         for seat in self.seats:

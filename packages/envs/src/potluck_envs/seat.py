@@ -12,7 +12,8 @@ from potluck_optionlib.menus import Menu
 from potluck_envs.offers import Answer
 
 MEMORY = 5
-SHORT = {"success": "done", "effect_fail": "failed"}
+SPOKEN = {"success": "done", "effect_fail": "failed", "timeout": "interrupted"}
+"""Outcomes in the memory, in common words; explicit failures are "failed" and their reason."""
 
 
 @dataclass(slots=True)
@@ -66,8 +67,8 @@ class Seat:
         answer = self.answer
         outcome = answer.outcome if answer and answer.outcome else ended.outcome
         if answer:
-            entry = f"{answer.word} {SHORT.get(outcome) or outcome.removeprefix('explicit:').lower()}"
-            self.memory = (*self.memory, entry)[-MEMORY:]
+            spoken = SPOKEN.get(outcome) or f"failed {outcome.removeprefix('explicit:').lower()}"
+            self.memory = (*self.memory, f"{answer.word} {spoken}")[-MEMORY:]
         self.instance = None
         return self._record(ended.instance, ended.start_step, ended.duration, outcome)
 
