@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from potluck_trainer.algorithms import episode, registry, return_to_go
 from potluck_trainer.algorithms.base import EpisodeReturns, RoundReturns, Skip
 from potluck_trainer.config import AlgorithmConfig
@@ -115,9 +114,7 @@ def test_return_to_go_baseline_goes_by_environment_time():
 
 def test_return_to_go_ignores_how_many_decisions_there_were():
     rewards = np.array([0.0, 1.0, 0.0])
-    few = RoundReturns(
-        (EpisodeReturns(0, 1, rewards, {"a": (0,)}), EpisodeReturns(1, 0, np.zeros(3), {"a": (0,)}))
-    )
+    few = RoundReturns((EpisodeReturns(0, 1, rewards, {"a": (0,)}), EpisodeReturns(1, 0, np.zeros(3), {"a": (0,)})))
     many = RoundReturns(
         (EpisodeReturns(0, 1, rewards, {"a": (0, 1, 2)}), EpisodeReturns(1, 0, np.zeros(3), {"a": (0, 1)}))
     )

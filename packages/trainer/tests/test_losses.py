@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from potluck_trainer import losses
 from potluck_trainer.learners.base import minibatches
 
