@@ -1,0 +1,74 @@
+"""Nobody stands in anybody's way for long."""
+
+import random
+
+import pytest
+from potluck_envs.overcooked import provider
+from potluck_envs.overcooked.game import make
+from potluck_optionlib.game import NOOP, Activity, Instance
+from potluck_optionlib.guards import NO_GUARDS, GuardLibrary
+from potluck_optionlib.menus import feasible
+
+LIMIT = 40
+SEEDS = (0, 1)
+
+
+@pytest.mark.parametrize("name", provider.names())
+def test_a_uniform_team_never_stands_still_without_choosing_to(name: str) -> None:
+    game, library = provider.make(name), GuardLibrary.parse(provider.guards(name))
+    for seed in SEEDS:
+        game.reset(seed)
+        rng, still, before = random.Random(seed), [0, 0], [None, None]
+        while game.steps < 400:
+            for agent in game.idle():
+                game.begin(agent, rng.choice(feasible(game, agent, library)))
+            for seat, now in enumerate(game.step().agents):
+                pose = (now.x, now.y, now.facing, now.held)
+                chosen = now.activity in (Activity.WAIT, Activity.INTERACT)
+                still[seat] = 0 if chosen or pose != before[seat] else still[seat] + 1
+                before[seat] = pose
+                assert still[seat] <= LIMIT, f"{name}: agent {seat} stuck at step {game.steps}"
+
+
+def test_chefs_pass_each_other_in_a_corridor() -> None:
+    """In `corridor` each chef wants to go where the other comes from, through a lane one cell wide."""
+    game = make("corridor")
+    game.reset(0)
+    game.begin(0, Instance("pick_dish", "(8,0)"))
+    game.begin(1, Instance("pick_onion", "(5,0)"))
+    outcomes = {}
+    while len(outcomes) < 2:
+        for agent in game.idle():
+            game.begin(agent, Instance("wait"))
+        outcomes |= {e.agent: e.outcome for e in game.step().ended if e.instance.option.startswith("pick")}
+        assert game.steps < 120
+    assert "success" in outcomes.values()
+
+
+def test_a_noop_partner_is_gone_round_or_shuts_the_way() -> None:
+    game = make("coordination_ring")
+    game.reset(0)
+    game.begin(1, NOOP)
+    feasible_now = feasible(game, 0, NO_GUARDS)
+    assert Instance("pick_onion", "(0,3)") in feasible_now
+    for instance in feasible_now:
+        game.reset(0)
+        game.begin(1, NOOP)
+        game.begin(0, instance)
+        while 0 not in game.idle():
+            step = game.step()
+            assert (step.agents[1].x, step.agents[1].y) == (1, 2)
+        assert step.ended[0].outcome != "timeout"
+
+
+def test_a_chef_that_waits_makes_way() -> None:
+    game = make("tutorial_0")  # each chef alone in a lane: nobody to make way for
+    assert not game.layout.same_room
+    game = make("scenario4")  # one lane wide: the inner chef can only get out past the other
+    game.reset(0)
+    game.begin(1, Instance("pick_onion", "(9,4)"))
+    while 1 not in game.idle():
+        if 0 in game.idle():
+            game.begin(0, Instance("wait"))
+        step = game.step()
+    assert step.ended[-1].outcome in ("success",)
