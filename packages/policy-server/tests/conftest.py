@@ -67,11 +67,11 @@ def random_base(folder, seed=0, **changes):
     torch.manual_seed(seed)
     corpus = ["state hold onion pot1 cook 12 last onion1 success menu 3 onion1 , 4 pot2 , 0 wait answer"] * 50
     tok = tokenizer(corpus)
-    config = dict(
-        vocab_size=len(tok), hidden_size=64, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
-        head_dim=16, intermediate_size=96, max_position_embeddings=512, tie_word_embeddings=True, pad_token_id=0,
-        eos_token_id=2, bos_token_id=None,
-    )  # fmt: skip
+    config = {
+        "vocab_size": len(tok), "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 96, "max_position_embeddings": 512,
+        "tie_word_embeddings": True, "pad_token_id": 0, "eos_token_id": 2, "bos_token_id": None,
+    }  # fmt: skip
     model = Qwen3ForCausalLM(Qwen3Config(**{**config, **changes}))
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -92,7 +92,7 @@ def peft_files(folder, seed, targets="all-linear", layers=None, rank=4, scale=0.
         for name, p in model.named_parameters():
             if "lora_" in name:
                 p.copy_(torch.randn(p.shape) * scale)
-    settings = {key: value for key, value in model.peft_config["default"].to_dict().items()}
+    settings = model.peft_config["default"].to_dict()
     state = {key: value.contiguous() for key, value in get_peft_model_state_dict(model).items()}
     return AdapterFiles(canonical(settings), save(state))
 
@@ -108,7 +108,9 @@ def a_prompt(seed, items=5, rules="you are a cook .\nserve soups ."):
         )
         for i, word in enumerate(words)
     ]  # fmt: skip
-    observation = f"hold {r.choice(['none', 'onion', 'dish'])}\npot1 cook {r.randint(0, 20)}" + "\npot2 none" * r.randint(0, 4)
+    observation = (
+        f"hold {r.choice(['none', 'onion', 'dish'])}\npot1 cook {r.randint(0, 20)}" + "\npot2 none" * r.randint(0, 4)
+    )
     memory = [f"{r.choice(WORDS)} success {r.randint(1, 9)}" for _ in range(r.randint(0, 5))]
     state = f"hold={r.choice(['none', 'onion'])}"
     return common_pb2.Prompt(rules=rules, observation=observation, memory=memory, items=menu, state_key=state)
@@ -129,10 +131,11 @@ class Client:
 
     async def publish(self, files, agent="agent_0", base=None, sha256=None, size=None, chunk=1 << 20):
         base = base or (await self.stub.Describe(pb.DescribeRequest())).base_digest
+        size = len(files.data) if size is None else size
+        sha256 = sha256 or files.sha256
         header = pb.AdapterHeader(
-            agent=agent, config_json=files.config_json, base_digest=base, size=len(files.data) if size is None else size,
-            sha256=sha256 or files.sha256,
-        )  # fmt: skip
+            agent=agent, config_json=files.config_json, base_digest=base, size=size, sha256=sha256
+        )
 
         async def parts():
             yield pb.PublishAdapterRequest(header=header)

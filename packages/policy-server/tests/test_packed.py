@@ -59,7 +59,12 @@ def test_words_menus_have_labels_of_several_tokens(kit, backbone):
 def test_mixed_batch_equals_one_by_one(kit, backbone, adapters):
     rules = ["you are a cook .", "you are the other cook , and a longer text of rules ."]
     queries = [
-        kit.query(kit.prompt(seed, 2 + seed % 8, rules[seed % 2]), [None, *adapters][seed % 4], 0.9, [LETTERS, WORDS][seed % 2])
+        kit.query(
+            kit.prompt(seed, 2 + seed % 8, rules[seed % 2]),
+            [None, *adapters][seed % 4],
+            0.9,
+            [LETTERS, WORDS][seed % 2],
+        )
         for seed in range(24)
     ]
     together = kit.scores(backbone, queries)
@@ -77,10 +82,13 @@ def test_order_of_a_batch_does_not_matter(kit, backbone, adapters):
         np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
 
 
-@pytest.mark.parametrize("other", [dict(merge_bytes=0), dict(engine="peft")], ids=["apart", "peft"])
+@pytest.mark.parametrize("other", [{"merge_bytes": 0}, {"engine": "peft"}], ids=["apart", "peft"])
 def test_every_way_of_computing_agrees(kit, folder, backbone, adapters, other):
     rival = kit.load(folder, **other)
-    queries = [kit.query(kit.prompt(s, 2 + s % 8), [None, *adapters][s % 4], 1.0, [LETTERS, WORDS][s // 4 % 2]) for s in range(16)]
+    queries = [
+        kit.query(kit.prompt(s, 2 + s % 8), [None, *adapters][s % 4], 1.0, [LETTERS, WORDS][s // 4 % 2])
+        for s in range(16)
+    ]
     for a, b in zip(kit.scores(backbone, queries), kit.scores(rival, queries), strict=True):
         np.testing.assert_allclose(a.logprobs, b.logprobs, atol=2e-5)
         assert a.label_mass == pytest.approx(b.label_mass, abs=1e-5)

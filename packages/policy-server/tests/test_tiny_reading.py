@@ -1,0 +1,96 @@
+"""The shipped weights of `tiny` read the words template: fresh questions, words in roles they were never trained in."""
+
+import random
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from potluck_policy_server.backbones.tiny import folder
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from pretrain.corpus import prompts, render
+from pretrain.evaluate import Score, add, answer_logits, score
+from pretrain.games import Game, Split
+from pretrain.questions import Kind, Question
+from pretrain.vocabulary import load
+
+SEED = 555_000_111
+READS_STATE = (Kind.HELD, Kind.MATE, Kind.WHEN_HELD)
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return load()
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    torch.set_num_threads(1)
+    return AutoModelForCausalLM.from_pretrained(folder(), dtype=torch.float32).eval()
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(folder())
+
+
+def test_answers_fresh_questions(tiny, vocabulary):
+    result = score(tiny, vocabulary, SEED, Split.HELD_OUT, 800)
+    assert result.accuracy >= 0.95, result.summary()
+    assert sum(result.chance) / len(result.chance) < 0.4
+
+
+def test_random_weights_answer_by_chance(vocabulary):
+    torch.manual_seed(0)
+    drawn = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder())).float().eval()
+    result = score(drawn, vocabulary, SEED, Split.HELD_OUT, 400)
+    assert abs(result.accuracy - sum(result.chance) / len(result.chance)) < 0.1
+
+
+@pytest.mark.parametrize("kind", READS_STATE)
+def test_the_answer_comes_from_the_state_lines(tiny, vocabulary, kind):
+    """The same questions with another game's state lines above them are answered far worse."""
+    batch = list(islice(prompts(vocabulary, SEED, Split.HELD_OUT, kind), 100))
+    seen, blind = Score(), Score()
+    swapped = [with_state_of(one, other) for one, other in zip(batch, batch[1:] + batch[:1], strict=True)]
+    add(seen, batch, answer_logits(tiny, batch, vocabulary), vocabulary)
+    add(blind, swapped, answer_logits(tiny, swapped, vocabulary), vocabulary)
+    assert seen.accuracy >= 0.9
+    assert blind.accuracy < seen.accuracy - 0.25
+
+
+def with_state_of(prompt, other):
+    game = Game(prompt.game.rules, other.game.state, prompt.game.memory, prompt.game.menu)
+    return render(game, prompt.question, random.Random(0))
+
+
+def test_without_a_goal_every_offered_label_is_about_as_likely(tiny, vocabulary):
+    result = score(tiny, vocabulary, SEED, Split.HELD_OUT, 300, Kind.NONE)
+    assert sum(result.evenness) / len(result.evenness) >= 0.97
+    assert min(result.evenness) >= 0.85
+
+
+def test_the_tokenizer_is_the_vocabulary(tokenizer, vocabulary):
+    for prompt in islice(prompts(vocabulary, SEED, Split.ANY), 50):
+        assert tokenizer(prompt.text).input_ids == [vocabulary.ids[token] for token in prompt.tokens]
+
+
+def test_any_text_encodes_without_an_unknown_token(tokenizer):
+    text = "Onion27 zebrafish ÜBER 漢字 🍅 a_b 4096\tpot-1\n"
+    ids = tokenizer(text).input_ids
+    assert tokenizer.unk_token_id not in ids
+    assert tokenizer.tokenize("onion26 wait 99") == ["onion26", "wait", "99"]
+
+
+def test_a_newline_is_a_token_boundary(tokenizer):
+    prefix, suffix = "You get 3 onions.\n", "state\nhold onion\nanswer"
+    assert tokenizer(prefix).input_ids + tokenizer(suffix).input_ids == tokenizer(prefix + suffix).input_ids
+
+
+def test_a_question_is_needed_for_a_right_answer(vocabulary):
+    question = Question(Kind.NONE, [], ["onion1"])
+    assert "goal" not in render(Game(menu=[(1, "onion1")]), question, random.Random(0)).tokens
