@@ -9,7 +9,7 @@ them in class attributes that the next layout overwrites.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import combinations_with_replacement
@@ -218,40 +218,51 @@ class Layout:
                     queue.append(before)
         return distance
 
+    @cached_property
+    def _steps(self) -> _Steps:
+        return _Steps.of(self.moves, len(self.cells))
+
     def _joint_search(self, target: Target) -> npt.NDArray[np.int16]:
         """Backward breadth-first search over (pose, partner cell), a whole level at a time."""
+        steps = self._steps
         poses, cells = len(self.moves), len(self.cells)
-        own = np.zeros((poses, poses), np.float32)
-        for pose, moves in enumerate(self.moves):
-            for _, after in moves:
-                own[pose, after] = 1
-        beside = np.eye(cells, dtype=np.float32)
-        for pose, moves in enumerate(self.moves):
-            for _, after in moves:
-                beside[pose >> 2, after >> 2] = 1
-        cell_of = np.arange(poses) >> 2
-        apart = cell_of[:, None] != np.arange(cells)[None, :]
         distance = np.full((poses, cells), FAR, np.int16)
         level = np.zeros((poses, cells), bool)
         level[self._facing(target)] = True
-        level &= apart
-        steps = 0
+        level &= steps.apart
+        depth = 0
         while level.any():
-            distance[level] = steps
-            steps += 1
+            distance[level] = depth
+            depth += 1
             known = (distance < FAR).astype(np.float32)
-            ways = own @ known @ beside.T - self._swaps(known)
-            level = (ways > 0.5) & apart & (distance == FAR)
+            ways = steps.own @ known @ steps.beside
+            ways[steps.moved_from, steps.moved_to >> 2] -= known[steps.moved_to, steps.moved_from >> 2]
+            level = (ways > 0.5) & steps.apart & (distance == FAR)
         return distance
 
-    def _swaps(self, known: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Ways through a swap of cells, which the engine forbids."""
-        swaps = np.zeros_like(known)
-        for pose, moves in enumerate(self.moves):
-            for _, after in moves:
-                if after >> 2 != pose >> 2:
-                    swaps[pose, after >> 2] += known[after, pose >> 2]
-        return swaps
+
+@dataclass(frozen=True)
+class _Steps:
+    """One step of a chef (pose to pose) and of its partner (cell to cell) as matrices."""
+
+    own: npt.NDArray[np.float32]
+    beside: npt.NDArray[np.float32]
+    apart: npt.NDArray[np.bool_]
+    moved_from: npt.NDArray[np.intp]
+    """Poses before the steps that change the cell; with the partner's reverse they are swaps, which are forbidden."""
+    moved_to: npt.NDArray[np.intp]
+
+    @classmethod
+    def of(cls, moves: Sequence[Sequence[tuple[int, int]]], cells: int) -> _Steps:
+        before = np.array([pose for pose, ways in enumerate(moves) for _ in ways])
+        after = np.array([reached for ways in moves for _, reached in ways])
+        own = np.zeros((len(moves), len(moves)), np.float32)
+        own[before, after] = 1
+        beside = np.eye(cells, dtype=np.float32)
+        beside[before >> 2, after >> 2] = 1
+        apart = (np.arange(len(moves)) >> 2)[:, None] != np.arange(cells)[None, :]
+        moved = before >> 2 != after >> 2
+        return cls(own, beside, apart, before[moved], after[moved])
 
 
 def missing(contents: tuple[str, ...], recipe: tuple[str, ...]) -> list[str] | None:
