@@ -118,6 +118,7 @@ class CountingEnv(EnvServiceServicer):
     def __init__(self) -> None:
         self.requests: list[list[str]] = []
         self.starts: list[str] = []
+        self.begun: list[pb.Start] = []
         self.traces: list[str] = []
         self.metadata: dict[str, str] = {}
 
@@ -151,6 +152,7 @@ class CountingEnv(EnvServiceServicer):
                     raise PotluckError(
                         Reason.UNKNOWN_GAME, f"no game {command.start.game}", "ask ListGames", known=GAME
                     )
+                self.begun.append(command.start)
                 count = Count(command.start)
                 progress = pb.Progress()
             case "fork":
@@ -261,6 +263,9 @@ class CountingPolicy(PolicyServiceServicer):
         self.requests: list[pp.ChooseRequest] = []
         self.traceparents: list[str] = []
         self.busy = 0
+        self.broken_uploads = 0
+        self.chunks: list[int] = []
+        self.leases: dict[str, str] = {}
 
     async def Describe(self, request, context):
         return pp.DescribeResponse(base_digest=BASE, tokenizer_digest=TOKENIZER, max_batch=self.max_batch)
@@ -275,6 +280,34 @@ class CountingPolicy(PolicyServiceServicer):
         self.batches.append([(d.prompt.observation, d.seed) for d in request.decisions])
         choices = [self.score(decision, request.tokens) for decision in request.decisions]
         return pp.ChooseResponse(choices=choices, base_digest=BASE, tokenizer_digest=TOKENIZER)
+
+    async def PublishAdapter(self, request_iterator, context):
+        header, data = pp.AdapterHeader(), b""
+        async for request in request_iterator:
+            if request.HasField("header"):
+                header = request.header
+            else:
+                self.chunks.append(len(request.chunk))
+                data += request.chunk
+        if self.broken_uploads:
+            self.broken_uploads -= 1
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "restarting")
+        assert (len(data), hashlib.sha256(data).hexdigest()) == (header.size, header.sha256)
+        digest = sha(f"{header.base_digest}\n{header.config_json}\n{header.sha256}\n")
+        return pp.PublishAdapterResponse(digest=digest, lease=self.lease(digest))
+
+    def lease(self, digest: str) -> str:
+        name = f"lease-{len(self.leases)}"
+        self.leases[name] = digest
+        return name
+
+    async def HoldAdapter(self, request, context):
+        return pp.HoldAdapterResponse(lease=self.lease(request.digest))
+
+    async def ReleaseAdapter(self, request, context):
+        if self.leases.pop(request.lease, None) is None:
+            raise PotluckError(Reason.UNKNOWN_LEASE, f"no lease {request.lease}", "take one with HoldAdapter")
+        return pp.ReleaseAdapterResponse()
 
     def score(self, decision: pp.Decision, tokens: bool) -> pp.ScoredChoice:
         policy = decision.policy
@@ -317,6 +350,15 @@ class WrongBasePolicy(CountingPolicy):
     async def Choose(self, request, context):
         reply = await super().Choose(request, context)
         reply.base_digest = "0" * 64
+        return reply
+
+
+class OtherNamesPolicy(CountingPolicy):
+    """Names adapters by another rule."""
+
+    async def PublishAdapter(self, request_iterator, context):
+        reply = await super().PublishAdapter(request_iterator, context)
+        reply.digest = sha(reply.digest)
         return reply
 
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 from potluck.common.v1.common_pb2 import LabelScheme
-from potluck.env.v1.env_service_pb2 import Baseline, Interface
+from potluck.env.v1.env_service_pb2 import Baseline, Detail, Interface
 from potluck.play import EpisodeSpec, ForkSpec, PlayOptions, builtin, decision_seed, play
 from potluck.policy.v1.policy_service_pb2 import BuiltinPolicy
 from potluck.rpc.errors import PotluckError, Reason
@@ -125,6 +125,17 @@ async def test_seats_played_by_the_server_need_no_policy_server():
     async with table() as t:
         results = await play(specs(2, policies={}, baselines=baselines), t.envs, None)
     assert [result.decisions for result in results] == [[], []]
+
+
+async def test_the_whole_spec_reaches_the_server():
+    env = CountingEnv()
+    asked = {"horizon": 3, "interface": Interface.INTERFACE_NATIVE, "detail": Detail.DETAIL_STEPS}
+    async with table(env) as t:
+        await t.play(specs(1, baselines={"b": Baseline.BASELINE_GREEDY}, **asked))
+    start = env.begun[0]
+    assert {name: getattr(start, name) for name in asked} == asked
+    assert [(seat.agent, seat.baseline) for seat in start.baselines] == [("b", Baseline.BASELINE_GREEDY)]
+    assert (start.game, start.seed) == (GAME, 0)
 
 
 async def test_an_agent_without_policy_or_baseline_is_named():

@@ -215,12 +215,31 @@ async def test_a_replay_goes_to_a_server_that_is_there():
         assert (await pool.replay(recording)).digest == recording.digest
 
 
-async def test_streams_end_with_the_call():
-    env = CountingEnv()
-    async with table(env) as t:
-        await t.play(specs(1))
-        with pytest.raises(PotluckError):
-            await t.play(specs(1, game="chess"))
+async def _refused(t) -> None:
+    with pytest.raises(PotluckError):
+        await t.play(specs(1, game="chess"))
+
+
+async def _callback_fails(t) -> None:
+    def on_wave(wave) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await t.play(specs(3), on_wave=on_wave)
+
+
+async def _cancelled(t) -> None:
+    playing = asyncio.create_task(t.play(specs(3, horizon=10_000)))
+    await asyncio.sleep(0.1)
+    playing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await playing
+
+
+@pytest.mark.parametrize("how", [lambda t: t.play(specs(1)), _refused, _callback_fails, _cancelled])
+async def test_streams_end_with_the_call_however_it_ends(how):
+    async with table() as t:
+        await how(t)
         began = time.monotonic()
         await t.servers[0].stop(grace_s=5)
     assert time.monotonic() - began < 1, "a stream left open would hold the server for its whole grace"
