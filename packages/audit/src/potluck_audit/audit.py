@@ -16,6 +16,8 @@ from typing import NamedTuple
 from potluck.play.policy_client import PolicyClient
 from potluck.play.pool import EnvPool
 from potluck.rpc.errors import PotluckError, Reason
+from potluck.telemetry import names
+from potluck.telemetry.context import start_span
 
 from potluck_audit.counterfactual.coalitions import Players, complete
 from potluck_audit.counterfactual.values import Coalition, CoalitionValues, recorded_values
@@ -72,7 +74,12 @@ class AuditOutcome(NamedTuple):
     report_path: Path | None
 
 
-async def run_audit(request: AuditRequest, on_stage: OnStage) -> AuditOutcome:
+async def run_audit(request: AuditRequest, on_stage: OnStage, audit_id: str = "") -> AuditOutcome:
+    with start_span(names.AUDIT_JOB, {names.RUN: request.run.name, names.AUDIT_ID: audit_id}):
+        return await _run(request, on_stage)
+
+
+async def _run(request: AuditRequest, on_stage: OnStage) -> AuditOutcome:
     on_stage("reading records", 0, 0)
     run = await asyncio.to_thread(load_run, request.run, request.sets)
     intervals = Intervals(request.confidence)

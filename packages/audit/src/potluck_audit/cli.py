@@ -7,15 +7,18 @@ import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from potluck.rpc.errors import PotluckError
 from potluck.rpc.logs import configure_logs
 from potluck.rpc.server import run_until_signal
+from potluck.telemetry import setup
 
-from potluck_audit.audit import AuditOutcome, AuditRequest, run_audit
+if TYPE_CHECKING:
+    from potluck_audit.audit import AuditOutcome
 
+SERVICE = "potluck-audit"
 CHECK_FAILED = 3
 
 
@@ -61,11 +64,11 @@ Command = Annotated[Serve, tyro.conf.subcommand("serve")] | Annotated[Run, tyro.
 
 def main(args: list[str] | None = None) -> None:
     """Behaviour metrics, credit and reports of trained teams."""
-    command = tyro.cli(Command, args=args, prog="potluck-audit", description=main.__doc__)
+    command = tyro.cli(Command, args=args, prog=SERVICE, description=main.__doc__)
     try:
         sys.exit(asyncio.run(_serve(command) if isinstance(command, Serve) else _run(command)))
     except PotluckError as error:
-        print(f"potluck-audit: {error.message} [{error.reason}]", file=sys.stderr)
+        print(f"{SERVICE}: {error.message} [{error.reason}]", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -74,12 +77,15 @@ def main(args: list[str] | None = None) -> None:
 async def _serve(command: Serve) -> int:
     from potluck_audit.service import start_server
 
-    configure_logs("potluck-audit", command.log_level)
-    await run_until_signal(await start_server(command.bind), "potluck-audit")
+    configure_logs(SERVICE, command.log_level)
+    setup.configure(SERVICE)
+    await run_until_signal(await start_server(command.bind), SERVICE)
     return 0
 
 
 async def _run(command: Run) -> int:
+    from potluck_audit.audit import AuditRequest, run_audit
+
     logging.basicConfig(level="WARNING", stream=sys.stderr)
     request = AuditRequest(
         run=command.run,
@@ -89,7 +95,11 @@ async def _run(command: Run) -> int:
         confidence=command.confidence,
         report=command.report,
     )
-    outcome = await run_audit(request, _show_stage)
+    setup.configure(SERVICE)
+    try:
+        outcome = await run_audit(request, _show_stage)
+    finally:
+        await asyncio.to_thread(setup.shutdown)
     _summarise(outcome)
     return CHECK_FAILED if outcome.results.failed else 0
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 Floats = NDArray[np.float64]
 
@@ -59,6 +58,8 @@ class Intervals:
         mean, count = float(known.mean()), len(known)
         if count == 1:
             return Estimate(mean, None, None, 1)
+        from scipy import stats
+
         half = float(stats.t.ppf((1 + self.confidence) / 2, count - 1)) * float(known.std(ddof=1)) / math.sqrt(count)
         return Estimate(mean, mean - half, mean + half, count)
 
@@ -83,11 +84,15 @@ class Intervals:
     ) -> tuple[float | None, float | None]:
         if all((c == c[0]).all() for c in columns):
             return value, value
+        from scipy import stats  # two seconds of CPU: not before there is something to measure
+
         with warnings.catch_warnings(category=stats.DegenerateDataWarning, action="ignore"):
             result = self._resampled(statistic, columns)
         return _defined(result.confidence_interval.low), _defined(result.confidence_interval.high)
 
     def _resampled(self, statistic: Callable[..., Any], columns: Sequence[Floats]) -> Any:
+        from scipy import stats
+
         return stats.bootstrap(
             tuple(columns),
             lambda *resampled, axis: statistic(*(r.sum(axis=axis) for r in resampled)),

@@ -43,7 +43,7 @@ class Job:
     async def run(self, turn: asyncio.Semaphore) -> None:
         try:
             async with turn:
-                self.outcome = await run_audit(self.request, self._on_stage)
+                self.outcome = await run_audit(self.request, self._on_stage, self.audit_id)
         except PotluckError as error:
             self.error = error
         except asyncio.CancelledError:

@@ -75,7 +75,7 @@ def _cards(results: AuditResults) -> list[tuple[str, str]]:
         (results.find("return_gain", TRAINED, key=FROZEN), "trained minus frozen, paired by seed"),
         (results.find("handoffs_per_soup", TRAINED), "hand-offs per delivered soup"),
         (results.find("option_divergence_time", TRAINED), "bits between the agents' use of time"),
-        (results.find("synergy"), f"{unit} of synergy, {tables.SYNERGY}"),
+        (next(results.all("synergy"), None), f"{unit} of synergy, {tables.SYNERGY}"),
     ]
     cards = []
     for metric, text in wanted:

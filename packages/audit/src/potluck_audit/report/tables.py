@@ -68,7 +68,10 @@ def returns_table(results: AuditResults) -> Table:
                 figure(gain),
             )
         )
+    recorded = {group.name for group in results.sets}
     for metric in results.all("solo"):
+        if f"eval/solo/{metric.agent}" in recorded:
+            continue
         label = f"solo {metric.agent} (others {metric.key})"
         rows.append((label, str(metric.estimate.episodes), figure(metric), ABSENT, ABSENT, ABSENT))
     unit = results.unit
@@ -151,7 +154,7 @@ def cooperation_table(results: AuditResults) -> Table | None:
     for title, name in (("solo value", "solo"), ("necessity", "necessity"), ("Shapley credit", "credit")):
         for metric in results.all(name):
             rows.append((f"{title} of {metric.agent}", str(metric.estimate.episodes), figure(metric)))
-    if synergy := results.find("synergy"):
+    if synergy := next(results.all("synergy"), None):
         rows.append((f"synergy {SYNERGY}", str(synergy.estimate.episodes), figure(synergy)))
     if not rows:
         return None

@@ -90,7 +90,8 @@ class GameReplay extends HTMLElement {
     const picks = this.data.episodes.map((e, i) => `<option value="${i}">${esc(e.title)}</option>`).join("");
     this.innerHTML = `<div class="replay" tabindex="0" aria-label="Game replay. Left and right arrows step, space plays.">
       <div class="stage">
-        <div class="bar"><label>Episode <select class="episode">${picks}</select></label><output class="step"></output><span class="score"></span></div>
+        <div class="bar"><label>Episode <select class="episode">${picks}</select></label></div>
+        <div class="bar"><output class="step"></output><span class="score"></span></div>
         <svg class="board" role="img" aria-label="The game board"><g class="floor"></g><g class="moving"></g></svg>
         <svg class="timeline" preserveAspectRatio="none" aria-hidden="true"></svg>
         <input class="frame" type="range" min="0" value="0" step="1" aria-label="Step">
@@ -103,7 +104,7 @@ class GameReplay extends HTMLElement {
         </div>
         <p class="hint">Keys: <kbd>←</kbd> <kbd>→</kbd> one step, <kbd>Shift</kbd> with them ten, <kbd>Home</kbd> <kbd>End</kbd>, <kbd>Space</kbd> plays, <kbd>.</kbd> next reward.</p>
       </div>
-      <div class="minds"></div></div>`;
+      <div class="side"><div class="minds" tabindex="0" aria-label="Menus"></div></div></div>`;
     const find = (name) => this.querySelector(name);
     this.board = find(".board"); this.slider = find(".frame"); this.minds = find(".minds");
     this.slider.addEventListener("input", () => { this.pause(); this.show(+this.slider.value); });
@@ -170,7 +171,7 @@ class GameReplay extends HTMLElement {
     if (!menu) return `<section class="mind" data-seat="${seat}">${head}<p class="hint">No menu: this seat is played by a baseline.</p></section>`;
     const rows = menu.items.map(([letter, text, p]) => {
       const chosen = letter === menu.letter, share = p === null ? "" : `<span class="p"><i style="width:${(100 * p).toFixed(1)}%;background:${agentColour(seat)}"></i></span><span class="pc">${(100 * p).toFixed(0)} %</span>`;
-      return `<li class="${chosen ? "chosen" : ""}"${chosen ? ' aria-current="true"' : ""}><b>${esc(letter)}</b><span class="t">${esc(text)}</span>${share}</li>`;
+      return `<li class="${chosen ? "chosen" : ""}${p === null ? " bare" : ""}"${chosen ? ' aria-current="true"' : ""}><b>${esc(letter)}</b><span class="t">${esc(text)}</span>${share}</li>`;
     }).join("");
     const age = step - menu.at;
     return `<section class="mind" data-seat="${seat}" data-decided="${menu.at}">${head}<p class="hint">Menu at step ${menu.at}${age ? `, ${age} step${age > 1 ? "s" : ""} ago` : ", now"}</p><ol>${rows}</ol></section>`;
