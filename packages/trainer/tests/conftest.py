@@ -34,6 +34,8 @@ class FakePolicy:
     address: str = "policy:0"
     held: dict = field(default_factory=dict)
     leases: dict = field(default_factory=dict)
+    granted: int = 0
+    loaded: str = ""
     distort: float = 0.0
     """Added to every log-probability, as a server with another temperature would."""
 
@@ -45,7 +47,8 @@ class FakePolicy:
     async def hold(self, digest, holder, ttl_s=0):
         if digest not in self.held:
             raise PotluckError(Reason.UNKNOWN_ADAPTER, f"no adapter {digest}", "publish it")
-        lease = f"lease{len(self.leases)}"
+        self.granted += 1
+        lease = f"lease{self.granted}"
         self.leases[lease] = digest
         return lease
 
@@ -55,8 +58,9 @@ class FakePolicy:
     def logp(self, policy, sample, temperature):
         if not policy.adapter:
             return np.full(sample.size, -math.log(sample.size))
-        config_json, weights = self.held[policy.adapter]
-        self.scorer.load_adapter("scorer", config_json, weights)
+        if policy.adapter != self.loaded:
+            self.scorer.load_adapter("scorer", *self.held[policy.adapter])
+            self.loaded = policy.adapter
         return self.scorer.logp("scorer", [sample])[0, : sample.size]
 
 
@@ -92,18 +96,16 @@ class World:
     def _episode(self, spec, policy, options):
         rng = np.random.default_rng(spec.seed)
         sampler = np.random.default_rng(spec.sample_seed)
-        steps, decisions, ended, total = [], [], [], 0.0
-        for step in range(self.steps):
-            right = []
-            for agent in spec.policies:
+        decisions, ended = [], []
+        hits = np.ones(self.steps, dtype=bool)
+        for agent in spec.policies:
+            for step in range(self.steps):
                 record, hit = self._decide(spec, agent, step, rng, sampler, policy, options)
                 decisions.append(record)
                 ended.append(OptionRecord(agent=agent, decision=step, option="take", outcome="success", duration=1))
-                right.append(hit)
-            reward = float(all(right))
-            total += reward
-            if reward:
-                steps.append(StepRecord(step=step, reward=reward))
+                hits[step] &= hit
+        steps = [StepRecord(step=int(step), reward=1.0) for step in np.flatnonzero(hits)]
+        total = float(hits.sum())
         path = "/".join(f"{record.agent}{record.letter}" for record in decisions)
         digest = hashlib.sha256(f"{spec.seed} {path}".encode()).hexdigest()
         recording = Recording(

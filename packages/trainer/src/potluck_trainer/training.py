@@ -27,7 +27,7 @@ from potluck_trainer.publishing import Publisher
 from potluck_trainer.records.reader import text_hashes
 from potluck_trainer.records.rows import Context, Part, Texts, add_episode
 from potluck_trainer.records.schema import TRAIN_SET
-from potluck_trainer.records.writer import RecordWriter
+from potluck_trainer.records.writer import Patience, RecordWriter
 from potluck_trainer.rollouts import Collected, collect, round_returns, samples_of
 from potluck_trainer.run_folder import RunFolder
 from potluck_trainer.session import Session
@@ -47,7 +47,8 @@ class Trainer:
         self._reporter = reporter
         self._estimator: Estimator = registry.load(self._config.algorithm.name)
         self._publisher = Publisher(session.policy, run.name)
-        self._writer = RecordWriter(run.path, DISK_PATIENCE_S, reporter.say)
+        self._patience = Patience(DISK_PATIENCE_S, reporter.say)
+        self._writer = RecordWriter(run.path, self._patience)
         self._texts = Texts(text_hashes(run.path))
         self._context = Context(
             run.name, TRAIN_SET, 0, session.game, session.served.backbone, session.label_scheme,
@@ -135,9 +136,10 @@ class Trainer:
             values = None if advantages.skip else advantages.values[member]
             add_episode(part, self._texts, context, member, result, values)
         self._writer.seal(part)
-        self._run.add_metrics(dict(metrics))
-        self._run.checkpoints.save(
-            self._team, self._session.served.base_digest, round_number + 1, self._config.seed, validation
+        self._patience.keep_trying(lambda: self._run.add_metrics(dict(metrics)))
+        base_digest, seed = self._session.served.base_digest, self._config.seed
+        self._patience.keep_trying(
+            lambda: self._run.checkpoints.save(self._team, base_digest, round_number + 1, seed, validation)
         )
 
     def _context_of(self, round_number: int) -> Context:

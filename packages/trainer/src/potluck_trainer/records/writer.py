@@ -1,7 +1,7 @@
 """Seals parts: written aside, fsynced, renamed; after that immutable.
 
-A part that does not fit onto the disk stays in memory and is tried again, first within `patience_s`, then at the next
-call. Nothing that was sealed before is touched.
+A part that does not fit onto the disk stays in memory and is tried again, first as long as there is patience, then at
+the next call. Nothing that was sealed before is touched.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +22,8 @@ import pyarrow.parquet as pq
 from potluck_trainer.errors import DiskFullError, RecordError
 from potluck_trainer.records.rows import Part, Row
 from potluck_trainer.records.schema import SCHEMA_VERSION, TABLES
+
+Written = TypeVar("Written")
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -79,20 +83,33 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for space on a full disk before giving up."""
+
+    seconds: float = 0.0
+    warn: Callable[[str], None] = log.warning
+    pause_s: float = 5.0
+
+    def keep_trying(self, write: Callable[[], Written]) -> Written:
+        """Repeats a write that can be repeated until it fits."""
+        deadline = time.monotonic() + self.seconds
+        while True:
+            try:
+                return write()
+            except DiskFullError as error:
+                if time.monotonic() >= deadline:
+                    raise
+                self.warn(f"{error}; trying again for another {deadline - time.monotonic():.0f} s")
+                time.sleep(self.pause_s)
+
+
 class RecordWriter:
     """Writes the parts of one run folder."""
 
-    def __init__(
-        self,
-        run_dir: Path,
-        patience_s: float = 0.0,
-        warn: Callable[[str], None] = log.warning,
-        pause_s: float = 5.0,
-    ) -> None:
+    def __init__(self, run_dir: Path, patience: Patience | None = None) -> None:
         self._run_dir = run_dir
-        self._patience_s = patience_s
-        self._warn = warn
-        self._pause_s = pause_s
+        self._patience = patience or Patience()
         self._pending: list[Part] = []
 
     @property
@@ -115,18 +132,10 @@ class RecordWriter:
         seal_rows(self._run_dir / "episodes" / f"{part.name}.parquet", "episodes", part.episodes)
 
     def flush(self) -> None:
-        """Seals what is pending, waiting up to `patience_s` for space."""
-        deadline = time.monotonic() + self._patience_s
+        """Seals what is pending, waiting for space as long as there is patience."""
         while self._pending:
-            try:
-                self._seal(self._pending[0])
-            except DiskFullError as error:
-                if time.monotonic() >= deadline:
-                    raise
-                self._warn(f"{error}; trying again for another {deadline - time.monotonic():.0f} s")
-                time.sleep(self._pause_s)
-            else:
-                self._pending.pop(0)
+            self._patience.keep_trying(lambda: self._seal(self._pending[0]))
+            self._pending.pop(0)
 
     def _seal(self, part: Part) -> None:
         for table, rows in part.tables().items():
