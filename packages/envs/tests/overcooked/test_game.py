@@ -158,6 +158,28 @@ def test_starting_a_soup_that_nobody_ordered(effect: str, outcome: str) -> None:
     assert run_option(game, 0, "start_cooking", "(2,0)") == outcome
 
 
+def test_a_spoilt_pot_can_be_cleared_and_the_soup_pays_nothing() -> None:
+    game = make("cramped_room_tomato")
+    game.reset(0)
+    pot = Instance("start_cooking", "(2,0)")
+    fetch = {"onion": Instance("pick_onion", "(0,1)"), "tomato": Instance("pick_tomato", "(4,1)")}
+    for ingredient in ("tomato", "tomato", "onion"):
+        for instance in (fetch[ingredient], Instance("place_in_pot", "(2,0)")):
+            game.begin(0, instance)
+            while 0 not in game.idle():
+                if 1 in game.idle():
+                    game.begin(1, WAIT)
+                game.step()
+    assert game.layout.goal(("onion", "tomato", "tomato")) is None
+    assert pot in build_menu(game, 0, guards(game), random.Random(0)).instances
+    game.begin(0, pot)
+    while 0 not in game.idle():
+        if 1 in game.idle():
+            game.begin(1, WAIT)
+        ended = game.step().ended
+    assert ended[0].outcome == "success"
+
+
 def test_one_chef_cooks_and_serves_beside_a_noop() -> None:
     game = make("cramped_room")
     game.reset(0)
