@@ -189,7 +189,7 @@ class SymbolicGame(Protocol):
         ...
 
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
-        """The option's declared read set in the present state."""
+        """The option's declared read set in the present state. Never changed after; equal ones may be shared."""
         ...
 
     def explicit(self, agent: int, instance: Instance) -> str | None:

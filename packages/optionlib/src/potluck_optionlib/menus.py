@@ -11,7 +11,7 @@ import hashlib
 import random
 import string
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from potluck_optionlib.contracts import map_order
@@ -54,11 +54,17 @@ class Menu:
 def feasible(game: SymbolicGame, agent: int, guards: GuardLibrary) -> list[Instance]:
     """Candidates that no guard forbids and the executor would accept now; never empty."""
     kept = []
+    last: tuple[str, Mapping[str, str]] | None = None
+    forbidden = False
     for instance in game.candidates(agent):
         option = instance.option
         if option != WAIT:
-            if guards.guards_option(option) and guards.forbids(option, game.features(agent, instance)):
-                continue
+            if guards.guards_option(option):
+                features = game.features(agent, instance)
+                if last is None or last[0] != option or last[1] is not features:
+                    last, forbidden = (option, features), guards.forbids(option, features)
+                if forbidden:
+                    continue
             if game.explicit(agent, instance) is not None:
                 continue
         kept.append(instance)

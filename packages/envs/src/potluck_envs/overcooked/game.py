@@ -364,7 +364,7 @@ class OvercookedGame:
             pot = self._pot(target)
             facts["tgt_pot_phase"] = pot.phase
             facts["tgt_pot_count"] = str(len(pot.contents))
-            facts["tgt_pot_ordered"] = "yes" if self.layout.ordered(pot.contents) else "no"
+            facts["tgt_pot_due"] = "yes" if pot.due or self.layout.ordered(pot.contents) else "no"
         return facts
 
     def _outlook(self, agent: int) -> greedy.Outlook:

@@ -36,9 +36,14 @@ class Pot:
         return missing(self.contents, self.goal) or []
 
     @property
+    def due(self) -> bool:
+        """Holds the best that it can become, or what nothing can make a soup for an order."""
+        return bool(self.contents) and self.goal in (self.contents, None)
+
+    @property
     def startable(self) -> bool:
-        """Full as its recipe asks, and idle."""
-        return self.phase == "idle" and self.goal == self.contents
+        """Idle and due."""
+        return self.phase == "idle" and self.due
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from potluck_optionlib.mining import mine
 
 from potluck_envs.overcooked import PREFIX, provider, two_player_layouts
 
-PLAN = BurninPlan(solo_episodes=200, team_episodes=200, seed=0)
-PROBE_PLAN = BurninPlan(solo_episodes=100, team_episodes=0, seed=0)
+PLAN = BurninPlan(solo_episodes=150, team_episodes=150, seed=0)
+PROBE_PLAN = BurninPlan(solo_episodes=60, team_episodes=0, seed=0)
 
 
 def mine_layout(layout: str, plan: BurninPlan = PLAN, probe_plan: BurninPlan = PROBE_PLAN) -> GuardLibrary:

@@ -5,8 +5,9 @@ the seat reaches, every item that lies on one. No instance is held back for stra
 burn-in and mined into guards, and what the executor cannot even begin fails explicitly.
 
 `start_cooking` promises a soup that an order asks for (ours): the engine also lets a chef cook one onion and deliver
-it for nothing, and with this promise that is a failure that guards can be mined from. The paper's plain promise
-(the pot starts cooking) is `start_cooking_effect="plain"`.
+it for nothing, and with this promise that is a failure that guards can be mined from. Starting contents that no
+ingredient could turn into an ordered soup any more counts too: it is the only way to clear a pot. The plain promise
+of the paper (the pot starts cooking) is `start_cooking_effect="plain"`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ Instances = Callable[[World, int], Sequence[Instance]]
 
 def library(layout: Layout, start_cooking_effect: StartCookingEffect = "ordered") -> dict[str, Contract[World]]:
     """The contracts of a layout, by name; `pick_tomato` only where there are tomatoes."""
-    cooking = "the pot starts cooking a soup that an order asks for"
+    cooking = "the pot starts cooking a soup that an order asks for, or that nothing could still make one"
     if start_cooking_effect == "plain":
         cooking = "the pot starts cooking"
     plate_timeout = max(TIMEOUT, _WALK + max(layout.times.values()))
@@ -186,7 +187,7 @@ def _cooks(change: Change) -> bool:
 
 
 def _cooks_order(change: Change) -> bool:
-    return _cooks(change) and change.after["tgt_pot_ordered"] == "yes"
+    return _cooks(change) and change.after["tgt_pot_due"] == "yes"
 
 
 def _delivered(change: Change) -> bool:
