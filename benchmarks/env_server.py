@@ -17,6 +17,7 @@ import random
 import subprocess
 import sys
 import time
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -110,7 +111,9 @@ async def serve_and_play(game: str, episodes: int, waves: int) -> dict[str, floa
         process.wait()
 
 
-async def play(call: "grpc.aio.StreamStreamCall", server: int, game: str, episodes: int, waves: int) -> dict[str, float]:
+async def play(
+    call: "grpc.aio.StreamStreamCall", server: int, game: str, episodes: int, waves: int
+) -> dict[str, float]:
     """Plays waves and takes the times of all three processes."""
 
     async def ask(commands: list[pb.Command]) -> list[pb.Update]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 from typing import Annotated
 
 import tyro
 from potluck.rpc.errors import PotluckError
+from potluck.rpc.logs import configure_logs
 
 from potluck_envs.registry import Registry
 
@@ -35,7 +35,7 @@ def serve(bind: str = "127.0.0.1:0", workers: int = 0, timeout: float = 30.0, lo
 
     from potluck_envs.server import env_server
 
-    _log_to_stderr(log)
+    configure_logs(PROG, log)
     setup.configure(PROG)
 
     async def run() -> None:
@@ -52,7 +52,7 @@ def list_games(verbose: bool = False) -> None:
     Args:
         verbose: Also engine, dynamics, horizon, reward unit and library digest.
     """
-    _log_to_stderr("WARNING")
+    configure_logs(PROG, "WARNING")
     registry = Registry()
     for name in registry.names():
         print(f"{name:<44} {_facts(registry, name)}" if verbose else name)
@@ -81,7 +81,7 @@ def conform(
     from potluck_envs.conformance.plan import Plan
     from potluck_envs.conformance.runner import check, table
 
-    _log_to_stderr("ERROR")
+    configure_logs(PROG, "ERROR")
     kept = True
     for game in games:
         results = check(game, Plan(episodes=episodes, horizon=horizon, first_seed=seed))
@@ -117,12 +117,6 @@ def _facts(registry: Registry, name: str) -> str:
         return f"broken: {error.message}"
     library = f"library {info.library_digest[:12]}"
     return "  ".join((info.engine, info.dynamics, f"{info.default_horizon} steps", info.reward_unit, library))
-
-
-def _log_to_stderr(level: str) -> None:
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
 
 
 if __name__ == "__main__":

@@ -62,7 +62,10 @@ class Table:
     def send_all(self, commands: Sequence[pb.Command]) -> list[pb.Update]:
         """Carries out commands."""
         self._session.submit(pb.PlayRequest(commands=commands))
-        return list(pb.PlayResponse.FromString(self._session.take()).updates)
+        updates: list[pb.Update] = []
+        while response := self._session.take():
+            updates += pb.PlayResponse.FromString(response).updates
+        return updates
 
     def send(self, command: pb.Command) -> pb.Update:
         """Carries out one command."""

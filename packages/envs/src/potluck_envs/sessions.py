@@ -29,8 +29,9 @@ from potluck_envs.host import Job, Kind, Result, framed
 from potluck_envs.spans import EpisodeSpan
 
 MAX_RUNNING = 4096
-MAX_FINISHED = 1024
-MAX_FINISHED_BYTES = 64 << 20
+MAX_ENDED = 1024
+MAX_ENDED_BYTES = 64 << 20
+RESPONSE_BYTES = 4 << 20
 RETRIES = 8
 """Updates kept per running episode for repeated request ids; older choices are refused by their boundary."""
 
@@ -94,8 +95,8 @@ class Session:
         self._pool = pool
         self._slots: dict[str, Slot] = {}
         self._by_key: dict[int, Slot] = {}
-        self._finished: OrderedDict[str, int] = OrderedDict()
-        self._finished_bytes = 0
+        self._ended_sizes: OrderedDict[str, int] = OrderedDict()
+        self._ended_bytes = 0
         self._jobs: dict[int, tuple[Home, list[Job]]] = {}
         self._out: list[bytes] = []
         self._wake = asyncio.Event()
@@ -135,8 +136,12 @@ class Session:
         return self.take()
 
     def take(self) -> bytes:
-        """What is ready now, as a serialized PlayResponse."""
-        out, self._out = self._out, []
+        """What is ready now, as a serialized PlayResponse of a sensible size."""
+        size = count = 0
+        while count < len(self._out) and size < RESPONSE_BYTES:
+            size += len(self._out[count])
+            count += 1
+        out, self._out = self._out[:count], self._out[count:]
         return b"".join(out)
 
     def close(self) -> None:
@@ -250,6 +255,7 @@ class Session:
 
     def _place(self, slot: Slot, command: pb.Command, source: Slot | None) -> None:
         running = source is not None and source.state is State.RUNNING
+        self._unkeep(slot)
         slot.key, slot.worker = self._pool.place(
             self, source.worker.index if running and source and source.worker else None
         )
@@ -297,8 +303,6 @@ class Session:
             slot.span.end(result)
             slot.span = None
         self._answer(slot, command, result.update)
-        if slot.state is State.FINISHED:
-            self._keep(slot)
 
     def _release(self, slot: Slot, state: State) -> None:
         slot.state = state
@@ -322,19 +326,26 @@ class Session:
             go_on()
         while slot.waiting and slot.current is None:
             self._execute(slot.waiting.popleft())
+        if slot.state is not State.RUNNING and slot.current is None:
+            self._keep(slot)
 
     def _emit(self, update: bytes) -> None:
         self._out.append(update)
         self._wake.set()
 
     def _keep(self, slot: Slot) -> None:
+        """Remembers an ended episode for retries and forks, and forgets the oldest where there are too many."""
+        self._unkeep(slot)
         size = len(slot.recording) + sum(len(update) for update in slot.answered.values())
-        self._finished[slot.episode] = size
-        self._finished_bytes += size
-        while len(self._finished) > MAX_FINISHED or self._finished_bytes > MAX_FINISHED_BYTES:
-            episode, dropped = self._finished.popitem(last=False)
-            self._finished_bytes -= dropped
-            self._slots.pop(episode, None)
+        self._ended_sizes[slot.episode] = size
+        self._ended_bytes += size
+        while len(self._ended_sizes) > MAX_ENDED or self._ended_bytes > MAX_ENDED_BYTES:
+            episode, dropped = self._ended_sizes.popitem(last=False)
+            self._ended_bytes -= dropped
+            del self._slots[episode]
+
+    def _unkeep(self, slot: Slot) -> None:
+        self._ended_bytes -= self._ended_sizes.pop(slot.episode, 0)
 
 
 def _refused(command: pb.Command, error: PotluckError) -> bytes:

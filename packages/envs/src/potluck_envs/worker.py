@@ -20,6 +20,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from potluck.env.v1 import env_service_pb2 as pb
+from potluck.rpc.logs import configure_logs
 
 from potluck_envs.errors import EnvError
 from potluck_envs.host import Host, Job, Result, crashed
@@ -69,7 +70,7 @@ def main(sock: socket.socket, log_level: int) -> None:
     """Entry point of the spawned process."""
     # Ctrl-C and kills of the process group are the server's to handle: it drains, and this process goes with it.
     os.setpgrp()
-    logging.basicConfig(level=log_level, format=f"%(levelname)s worker {os.getpid()} %(name)s: %(message)s")
+    configure_logs(f"potluck-envs worker {os.getpid()}", logging.getLevelName(log_level))
     threading.Thread(target=_die_with_server, args=(sock.fileno(),), daemon=True).start()
     Worker(sock).serve()
 

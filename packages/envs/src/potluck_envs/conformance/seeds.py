@@ -54,7 +54,7 @@ def different_seeds_differ(player: Player) -> str:
     def reseeded(number: int) -> bool:
         return _course(player.finish(player.fork(base.recording, 0, number), 0, any_instance)) != course
 
-    by_seed, by_reseed = (any([differs(number) for number in FEW]) for differs in (seeded, reseeded))
+    by_seed, by_reseed = (any(differs(number) for number in FEW) for differs in (seeded, reseeded))
     # What shows by one way and not yet by the other may be rare, such as a tie that has to be broken.
     if by_reseed and not by_seed and not any(map(seeded, MANY)):
         raise Broken("the game has randomness, as forks show, but its seed does not reach it")
