@@ -5,8 +5,8 @@
 
 Both run in one process, on the same prompts, adapters (rank 16, all linear layers), type and thread. The naive loop
 asks one agent at a time: `set_adapter`, then `generate(max_new_tokens=1)` on the whole prompt. Ours is the backbone
-that the server serves, rendering and tokenizing included. Rates are per CPU second, which on one thread of an idle machine
-is wall time. The measured matrix product rate on the base's own shapes gives the limit for the floating-point
+that the server serves, rendering and tokenizing included. Rates are per CPU second, which on one thread of an idle
+machine is wall time. The measured matrix product rate on the base's own shapes gives the limit for the floating-point
 operations that must be done (suffix only, LoRA not counted).
 """
 

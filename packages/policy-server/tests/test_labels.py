@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from potluck.common.v1 import common_pb2
 from potluck_policy_server.errors import LabelsUnsupported
@@ -45,8 +45,7 @@ def test_a_space_before_the_letter_is_another_token(backbone):
 
 def test_a_tokenizer_that_folds_case_reads_two_labels_as_one():
     tokenizer = word_level(["answer", "a"], normalizer=normalizers.Lowercase())
-    reader = Reader.__new__(Reader)
-    reader.__init__(tokenizer, words_template())
+    reader = Reader(tokenizer, words_template())
     with pytest.raises(LabelsUnsupported, match="read the same"):
         reader.paths(items("a", "A"))
     assert reader.paths(items("a")) == ((3,),)
@@ -97,6 +96,7 @@ paths_strategy = st.lists(
 ).map(lambda paths: [p for p in paths if not any(p != q and p == q[: len(p)] for q in paths)])
 
 
+@settings(deadline=None, max_examples=60)
 @given(paths_strategy, st.floats(0.2, 3), st.randoms(use_true_random=False))
 def test_trie_policy_equals_enumeration(paths, temperature, r):
     built = trie.build(tuple(paths))

@@ -89,7 +89,9 @@ async def test_an_unknown_adapter_is_refused_and_nothing_is_computed(kit, world,
     await client.choose([kit.decision(kit.prompt(0), known)])
     before = service.batcher.stats.decisions
     misspelt = known[:-1] + ("0" if known[-1] != "0" else "1")
-    error = await refused(client.choose([kit.decision(kit.prompt(0), known), kit.decision(kit.prompt(1), misspelt)]), "UNKNOWN_ADAPTER")
+    error = await refused(
+        client.choose([kit.decision(kit.prompt(0), known), kit.decision(kit.prompt(1), misspelt)]), "UNKNOWN_ADAPTER"
+    )
     assert misspelt in error.message
     assert error.metadata["adapter"] == misspelt
     assert service.batcher.stats.decisions == before
@@ -185,7 +187,9 @@ async def test_a_prompt_longer_than_the_context_names_limit_and_size(kit, world)
 async def test_labels_that_cannot_be_told_apart_are_refused(kit, world):
     prompt = kit.prompt(0, 3)
     prompt.items[0].word = prompt.items[1].word
-    await refused(world[0].choose([kit.decision(prompt)], label_scheme=common_pb2.LABEL_SCHEME_WORDS), "LABELS_UNSUPPORTED")
+    await refused(
+        world[0].choose([kit.decision(prompt)], label_scheme=common_pb2.LABEL_SCHEME_WORDS), "LABELS_UNSUPPORTED"
+    )
     assert (await world[0].choose([kit.decision(prompt)], label_scheme=common_pb2.LABEL_SCHEME_LETTERS)).choices
 
 
@@ -309,7 +313,9 @@ async def test_generate_is_repeatable_and_uses_the_adapter(world, adapter_files)
 
     async def text(policy, temperature=1.0, seed=3):
         return await client.stub.Generate(
-            pb.GenerateRequest(policy=policy, prompt="go", system="s", max_tokens=12, temperature=temperature, seed=seed)
+            pb.GenerateRequest(
+                policy=policy, prompt="go", system="s", max_tokens=12, temperature=temperature, seed=seed
+            )
         )
 
     adapted, frozen = pb.Policy(adapter=a), pb.Policy(builtin=pb.BUILTIN_POLICY_FROZEN)

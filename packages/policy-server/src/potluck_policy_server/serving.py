@@ -25,6 +25,8 @@ from potluck_policy_server.service import PolicyService, ServiceOptions
 SERVICE = "potluck.policy.v1.PolicyService"
 NAME = "potluck-policy"
 _MIB = 1 << 20
+PATIENCE_S = 5.0
+"""How long `describe` waits for a server."""
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +70,7 @@ async def ask(address: str) -> dict[str, Any]:
     """What the server at an address serves."""
     channel = connect(address)
     try:
-        await wait_ready(channel, address, 10.0)
+        await wait_ready(channel, address, PATIENCE_S)
         with typed_errors(address):
             reply = await rpc.PolicyServiceStub(channel).Describe(pb.DescribeRequest())
         return MessageToDict(reply, preserving_proto_field_name=True)

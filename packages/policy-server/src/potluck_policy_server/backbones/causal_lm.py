@@ -55,13 +55,14 @@ class CausalLm:
 
     def __init__(self, folder: Path, options: BackboneOptions, scheme: Scheme | None = None) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils.logging import disable_progress_bar
+        from transformers.utils import logging as transformers_logging
 
         if options.dtype not in DTYPES:
             raise InvalidRequest("dtype", f"{options.dtype!r} is none of {', '.join(DTYPES)}")
         self._options, self._folder, self._dtype = options, folder, DTYPES[options.dtype]
         torch.set_num_threads(options.threads)
-        disable_progress_bar()
+        quiet: Any = transformers_logging
+        quiet.disable_progress_bar()
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
         model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=self._dtype)
         model.to(options.device).eval()

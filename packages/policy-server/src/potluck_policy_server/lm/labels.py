@@ -33,6 +33,7 @@ class Reader:
         self._label = lru_cache(maxsize=4096)(self._read_label)
         for prompt in EXAMPLES:
             self._check_cut(template.render(prompt))
+        self._terminator = self._seen_terminator()
 
     def ids(self, text: str) -> Ids:
         """Ids of a text, without begin or end marks."""
@@ -46,16 +47,18 @@ class Reader:
         """Each label's tokens after the prompt; labels that are the start of others are ended by the terminator."""
         labels = [self.template.label(item) for item in items]
         paths = [self._label(label) for label in labels]
+        if len(set(paths)) < len(paths):
+            raise LabelsUnsupported(f"two of the labels {', '.join(labels)} read the same to this tokenizer")
         starts = [
             any(path == other[: len(path)] for j, other in enumerate(paths) if i != j) for i, path in enumerate(paths)
         ]
         if any(starts):
-            paths = [self._label(f"{label}{self.template.terminator}") if s else p
+            paths = [self._label(f"{label}{self._terminator}") if s else p
                      for label, s, p in zip(labels, starts, paths, strict=True)]  # fmt: skip
         try:
             trie.build(tuple(paths))
         except ValueError:
-            raise LabelsUnsupported(f"two of the labels {', '.join(labels)} read the same to this tokenizer") from None
+            raise LabelsUnsupported(f"of the labels {', '.join(labels)} one is the start of another") from None
         return tuple(paths)
 
     def single(self, label: str) -> int | None:
@@ -77,6 +80,16 @@ class Reader:
         if self._unknown is not None and self._unknown in path:
             raise LabelsUnsupported(f"the label {label!r} is not in this tokenizer's vocabulary")
         return path
+
+    def _seen_terminator(self) -> str:
+        """A tokenizer that drops white space needs another end than a line break."""
+        start = f"{self.template.tail}{self.template.label_lead}wait"
+        bare = self.ids(start)
+        for terminator in self.template.terminators:
+            ended = self.ids(start + terminator)
+            if len(ended) > len(bare) and ended[: len(bare)] == bare and self._unknown not in ended[len(bare) :]:
+                return terminator
+        return ""
 
     def _read_prefix(self, prefix: str) -> Ids:
         return self._begin + self.ids(prefix)

@@ -39,8 +39,8 @@ class Template:
     body: Callable[[common_pb2.Prompt], str]
     label_lead: str
     """What stands between the suffix and the label, e.g. a space after "answer"."""
-    terminator: str
-    """What ends a label that is the start of another one."""
+    terminators: tuple[str, ...] = ("\n", " ,")
+    """What may end a label that is the start of another one; the first that the tokenizer sees is used."""
 
     def render(self, prompt: common_pb2.Prompt) -> Cut:
         """Prefix and suffix."""
@@ -58,12 +58,12 @@ class Template:
     def describe(self) -> str:
         """The template as text, for the tokenizer's digest."""
         example = EXAMPLES[0]
-        return "\x00".join((str(self.scheme), *self.render(example), self.label_lead, self.terminator))
+        return "\x00".join((str(self.scheme), *self.render(example), self.label_lead, *self.terminators))
 
 
 def words_template() -> Template:
     """The compact template of the words scheme."""
-    return Template(WORDS, "", "\n", "\nanswer", _words_body, " ", "\n")
+    return Template(WORDS, "", "\n", "\nanswer", _words_body, " ")
 
 
 def letters_template(tokenizer: Any) -> Template:
@@ -72,8 +72,8 @@ def letters_template(tokenizer: Any) -> Template:
         text = _chat_text(tokenizer)
         before, rest = text.split(_RULES)
         between, after = rest.split(_USER)
-        return Template(LETTERS, before, between, after, _letters_body, "", "\n")
-    return Template(LETTERS, "", "\n\n", "\nYour letter:\n", _letters_body, "", "\n")
+        return Template(LETTERS, before, between, after, _letters_body, "")
+    return Template(LETTERS, "", "\n\n", "\nYour letter:\n", _letters_body, "")
 
 
 def chat_prompt(tokenizer: Any, system: str, user: str) -> str:
