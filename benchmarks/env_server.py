@@ -111,9 +111,7 @@ async def serve_and_play(game: str, episodes: int, waves: int) -> dict[str, floa
         process.wait()
 
 
-async def play(
-    call: "grpc.aio.StreamStreamCall", server: int, game: str, episodes: int, waves: int
-) -> dict[str, float]:
+async def play(call: Any, server: int, game: str, episodes: int, waves: int) -> dict[str, float]:
     """Plays waves and takes the times of all three processes."""
 
     async def ask(commands: list[pb.Command]) -> list[pb.Update]:

@@ -67,9 +67,13 @@ def test_a_noop_seat_can_be_given_back_to_a_policy(table):
     original = finish(table, begin(table, baselines=seats(agent_1=NOOP)))
     update = fork(table, "f", original.recording, 1)
     assert [point.agent for point in update.menus.decisions] == ["agent_0", "agent_1"]
+    again = fork(table, "g", "f", 1)
+    assert again.menus.decisions == update.menus.decisions, "also where nobody has answered yet"
     done = finish(table, update)
-    assert {option.agent for option in done.progress.options}
+    assert done.recording.digest == finish(table, again).recording.digest
     assert table.replay(done.recording).digest == done.recording.digest
+    late = fork(table, "h", done.recording, 6)
+    assert finish(table, late, choices=done.recording.choices).recording.digest == done.recording.digest
 
 
 def test_a_game_that_cannot_wake_a_noop_seat_says_so(table, monkeypatch):

@@ -74,6 +74,8 @@ class Episode:
         self._digest: TrajectoryDigest
         self._idle: dict[int, Menu] = {}
         self._pending: dict[int, Menu] = {}
+        self._woken: list[int] = []
+        """Seats that stood still as noop and are to decide again."""
         self._progress = pb.Progress()
 
     @classmethod
@@ -101,6 +103,7 @@ class Episode:
         self.segments, self.choices = list(mark.segments), list(mark.choices)
         self.team_return, self.agent_returns = mark.team_return, list(mark.agent_returns)
         self._digest = mark.digest.copy()
+        self._woken = self._to_wake()
         return self
 
     def mark(self) -> Mark:
@@ -140,11 +143,15 @@ class Episode:
     def _assign(self, baselines: Mapping[int, int], reseed: int | None) -> None:
         for seat in self.seats:
             seat.baseline = baselines.get(seat.index, pb.BASELINE_UNSPECIFIED)
+        self._woken = self._to_wake()
         segment = pb.Segment(boundary=self.boundary, reseed=reseed)
         for seat in self.seats:
             if not seat.decides:
                 segment.baselines.add(agent=seat.name, baseline=seat.baseline)
         self.segments.append(segment)
+
+    def _to_wake(self) -> list[int]:
+        return [seat.index for seat in self.seats if seat.noop and seat.baseline != pb.BASELINE_NOOP]
 
     @property
     def boundary(self) -> int:
@@ -155,11 +162,12 @@ class Episode:
         """Plays to the next boundary or the horizon."""
         game, horizon = self.game, self.settings.horizon
         while game.steps < horizon:
-            self._idle = self._menus()
-            self._pending = {i: menu for i, menu in self._idle.items() if self.seats[i].decides}
-            if self._pending:
-                return self._boundary()
-            self._begin({})
+            if idle := self._idle_seats():
+                self._idle = self._menus(idle)
+                self._pending = {i: menu for i, menu in self._idle.items() if self.seats[i].decides}
+                if self._pending:
+                    return self._boundary()
+                self._begin({})
             self._step()
         return self.stop()
 
@@ -225,10 +233,10 @@ class Episode:
             return by_text(self.game, menu.agent, choice.text)
         return by_letter(menu, choice.letter)
 
-    def _menus(self) -> dict[int, Menu]:
-        """Menus of all idle seats; noop seats begin to stand still."""
+    def _menus(self, idle: Sequence[int]) -> dict[int, Menu]:
+        """Menus of idle seats; noop seats begin to stand still."""
         menus = {}
-        for index in self._idle_seats():
+        for index in idle:
             seat = self.seats[index]
             if seat.baseline != pb.BASELINE_NOOP:
                 menus[index] = self._menu(seat)
@@ -239,8 +247,7 @@ class Episode:
 
     def _idle_seats(self) -> Sequence[int]:
         idle = self.game.idle()
-        released = [s.index for s in self.seats if s.noop and s.baseline != pb.BASELINE_NOOP]
-        return sorted({*idle, *released}) if released else idle
+        return sorted({*idle, *self._woken}) if self._woken else idle
 
     def _menu(self, seat: Seat) -> Menu:
         interface = self.settings.interface
@@ -254,7 +261,7 @@ class Episode:
             answer = answers.get(index) or pick(seat.baseline, menu, self._source, seat.decisions)
             seat.decide(menu, answer, self.game.steps)
             self.game.begin(index, answer.instance)
-        self._idle, self._pending = {}, {}
+        self._idle, self._pending, self._woken = {}, {}, []
 
     def _step(self) -> None:
         number = self.game.steps
@@ -264,8 +271,9 @@ class Episode:
             self.team_return += step.reward
             for seat in self.seats:
                 seat.reward += step.reward
-        for index, reward in enumerate(step.agent_rewards):
-            self.agent_returns[index] += reward
+        if any(step.agent_rewards):
+            for index, reward in enumerate(step.agent_rewards):
+                self.agent_returns[index] += reward
         positions = self.settings.detail == pb.DETAIL_STEPS
         if positions or step.reward or step.events:
             names = [seat.name for seat in self.seats]

@@ -28,16 +28,15 @@ from potluck_optionlib.game import (
 )
 
 from potluck_envs.overcooked import greedy, words
-from potluck_envs.overcooked.engine import Engine, EngineSnapshot
-from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, POT, TILES, Layout, Target, load
+from potluck_envs.overcooked.engine import EngineSnapshot
+from potluck_envs.overcooked.kitchen import NO_FEATURES, Kitchen
+from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, TILES, Layout, Target, load
 from potluck_envs.overcooked.options import (
     TARGET_ABSENT,
     WAIT_STEPS,
     StartCookingEffect,
     World,
     library,
-    pot_phase,
-    pot_state,
 )
 from potluck_envs.overcooked.traffic import Chef, Wish, plan
 
@@ -45,7 +44,6 @@ ENGINE = "overcooked-ai 1.1.0"
 DYNAMICS = "start_cooking"
 PRIMITIVES = (*FACINGS, "stay", "interact")
 _ON_COUNTERS = ("drop_held", "pick_from_counter")
-_NO_FEATURES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +75,17 @@ class OvercookedGame:
         self.layout = layout
         self.contracts: Mapping[str, Contract[World]] = library(layout, start_cooking_effect)
         self._digest = contracts_digest(self.contracts.values())
-        self._engine = Engine(layout)
-        self._seats = range(len(layout.starts))
-        self._pots = layout.of_kind(POT)
-        self._shared = tuple(t for t in layout.of_kind(COUNTER) if layout.shared(t))
-        self._mine = tuple(frozenset(t.index for t in layout.targets if layout.reaches(s, t)) for s in self._seats)
-        self._counters = tuple(
-            tuple(
-                (t.cell, Instance("drop_held", t.text), Instance("pick_from_counter", t.text))
-                for t in layout.of_kind(COUNTER)
-                if t.index in self._mine[seat]
-            )
-            for seat in self._seats
-        )
+        self._kitchen = Kitchen(layout)
+        self._engine = self._kitchen.engine
+        self._seats = self._kitchen.seats
         self._spec = GameSpec(
             f"overcooked/{layout.name}", len(self._seats), 400, ENGINE, DYNAMICS, "soups", tuple(self.contracts)
         )
         self._rules = tuple(words.rules(layout, seat) for seat in self._seats)
-        self._features: dict[tuple[str, str, str], Mapping[str, str]] = {}
-        self._texts: dict[tuple[str, str, str, str], tuple[str, str, str]] = {}
+        self._texts: dict[tuple[str, str, str, str], tuple[str, str]] = {}
         self.reset(0)
         self._known = tuple(
-            frozenset((*self.candidates(seat), *(i for _, *both in self._counters[seat] for i in both)))
+            frozenset((*self.candidates(seat), *(i for _, *both in self._kitchen.counters[seat] for i in both)))
             for seat in self._seats
         )
 
@@ -123,8 +110,6 @@ class OvercookedGame:
         self._steps = 0
         self._engine.reset()
         self._running: list[Execution | None] = [None for _ in self._seats]
-        self._outlooks: dict[int, greedy.Outlook] = {}
-        self._pots_now: dict[int, greedy.Pot] = {}
         self._refresh()
 
     def reseed(self, seed: int) -> None:
@@ -136,34 +121,24 @@ class OvercookedGame:
     def candidates(self, agent: int) -> Sequence[Instance]:
         found: list[Instance] = []
         for contract in self.contracts.values():
-            found += contract.instances(self, agent)
+            found += contract.instances(self._kitchen, agent)
         return found
 
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
-        option, held = instance.option, self._held[agent]
-        reads = self.contracts[option].reads
-        if not reads:
-            return _NO_FEATURES
-        what = ""
-        if len(reads) > 1:
-            target = self.layout.by_text[instance.target]
-            what = self._pot(target).state if target.kind == POT else self._engine.item(target.cell)
-        key = (option, held, what)
-        if key not in self._features:
-            self._features[key] = dict(zip(reads, (held, what), strict=False))
-        return self._features[key]
+        return self._kitchen.features(agent, instance, self.contracts[instance.option].reads)
 
     def explicit(self, agent: int, instance: Instance) -> str | None:
-        return self.contracts[instance.option].explicit(self, agent, instance)
+        return self.contracts[instance.option].explicit(self._kitchen, agent, instance)
 
     def begin(self, agent: int, instance: Instance) -> None:
         if self._running[agent] is not None:
             raise ValueError(f"agent {agent} has an option under way")
         rank = (self._steps, self._lot(agent))
         if instance == NOOP:
-            self._running[agent] = Execution(NOOP, self._steps, rank, _NO_FEATURES)
+            self._running[agent] = Execution(NOOP, self._steps, rank, NO_FEATURES)
+            self._refresh()
             return
-        if instance not in self._known[agent] or (instance.option in _ON_COUNTERS and self.absent(instance)):
+        if instance not in self._known[agent] or (instance.option in _ON_COUNTERS and self._kitchen.absent(instance)):
             raise ValueError(f"{instance.option}@{instance.target} is no candidate of agent {agent}")
         features = self.features(agent, instance)
         failed = self.explicit(agent, instance) or ""
@@ -176,14 +151,17 @@ class OvercookedGame:
         running = [self._watch(execution) for execution in running]
         chefs = [self._chef(seat, execution) for seat, execution in enumerate(running)]
         joint = plan(self.layout, chefs)
-        changes = [self._facts(seat, running[seat]) if joint[seat] == INTERACT else None for seat in self._seats]
+        changes = [
+            self._kitchen.facts(seat, running[seat].instance) if joint[seat] == INTERACT else None
+            for seat in self._seats
+        ]
         outcome = self._engine.step(joint)
         self._steps += 1
         self._refresh()
         ended = []
         for seat, execution in enumerate(running):
             done = self._outcome(seat, execution, changes[seat])
-            self._running[seat] = None if done else replace(execution, grants=chefs[seat].grants)
+            self._running[seat] = None if done else self._carry_on(seat, execution, chefs[seat])
             if done:
                 duration = self._steps - execution.start
                 ended.append(Ended(seat, execution.instance, done, execution.start, duration, execution.features))
@@ -209,7 +187,7 @@ class OvercookedGame:
         return self._rules[agent]
 
     def observe(self, agent: int) -> Observation:
-        see = self._outlook(agent)
+        see = self._kitchen.outlook(agent)
         return Observation(words.observation(self.layout, see), words.state_key(self.layout, see))
 
     def view(self, agent: int, instance: Instance) -> ItemView:
@@ -218,13 +196,13 @@ class OvercookedGame:
         if option == "wait":
             return ItemView(stem, words.item_text(option, "", "", "", False), 0, option, 1.0)
         target = self.layout.by_text[instance.target]
-        see = self._outlook(agent)
+        see = self._kitchen.outlook(agent)
         item = self._engine.item(target.cell) if target.kind == COUNTER else "none"
         key = (option, instance.target, see.held, item)
         if key not in self._texts:
             self._texts[key] = self._spell(option, target, see.held, item)
-        text, action_key, _ = self._texts[key]
-        distance = self.layout.solo(target.index)[self._poses[agent]]
+        text, action_key = self._texts[key]
+        distance = self.layout.solo(target.index)[self._kitchen.poses[agent]]
         value = greedy.score(self.layout, see, option, target, item) - greedy.STEP_COST * distance
         return ItemView(stem, text, distance if distance < FAR else -1, action_key, value)
 
@@ -234,8 +212,8 @@ class OvercookedGame:
 
     def sprites(self) -> Sequence[Sprite]:
         sprites = []
-        for target in self._pots:
-            pot = self._pot(target)
+        for target in self._kitchen.pots:
+            pot = self._kitchen.pot(target)
             label = {"empty": "", "idle": f"{len(pot.contents)}/3", "cooking": str(pot.left)}.get(pot.phase, "ready")
             sprites.append(Sprite("pot", target.x, target.y, held="soup" if pot.contents else "", label=label))
         for target in self.layout.of_kind(COUNTER):
@@ -244,52 +222,14 @@ class OvercookedGame:
                 sprites.append(Sprite(item, target.x, target.y))
         for seat in self._seats:
             x, y = self._engine.cell(seat)
-            held = self._held[seat]
+            held = self._kitchen.held[seat]
             facing = FACINGS[self._engine.facing(seat)]
             sprites.append(Sprite("chef", x, y, facing, seat, "" if held == "none" else held))
         return sprites
 
-    # What contracts ask (options.World).
-
-    def holds(self, agent: int) -> bool:
-        """Has the agent something in its hands?"""
-        return self._held[agent] != "none"
-
-    def has_path(self, agent: int, instance: Instance) -> bool:
-        """Can the target be faced, given a partner that makes way unless it is a no-op?"""
-        target = self.layout.by_text[instance.target].index
-        if target not in self._mine[agent]:
-            return False
-        if not self.layout.same_room:
-            return True
-        pose, other = self._poses[agent], self._poses[1 - agent] >> 2
-        partner = self._running[1 - agent]
-        if partner is not None and partner.instance == NOOP:
-            return self.layout.solo(target, other)[pose] < FAR
-        return self.layout.joint(target)[pose][other] < FAR
-
-    def free(self, agent: int) -> Sequence[Instance]:
-        """Empty counters that the agent reaches, in map order."""
-        items = self._engine.state.objects
-        return [instance for cell, instance, _ in self._counters[agent] if cell not in items]
-
-    def lying(self, agent: int) -> Sequence[Instance]:
-        """Items on counters that the agent reaches, in map order."""
-        items = self._engine.state.objects
-        return [instance for cell, _, instance in self._counters[agent] if cell in items]
-
-    def absent(self, instance: Instance) -> bool:
-        """Has the counter's item, or the free counter, gone?"""
-        item = self._engine.item(self.layout.by_text[instance.target].cell)
-        return (item == "none") is (instance.option == "pick_from_counter")
-
     def _refresh(self) -> None:
-        """Forgets what was derived from an earlier state."""
-        self._outlooks.clear()
-        self._pots_now.clear()
-        engine = self._engine
-        self._poses = [self.layout.pose(engine.cell(seat), engine.facing(seat)) for seat in self._seats]
-        self._held = [engine.held(seat) for seat in self._seats]
+        noops = (seat for seat, execution in enumerate(self._running) if execution and execution.instance == NOOP)
+        self._kitchen.refresh(frozenset(noops))
 
     def _lot(self, agent: int) -> int:
         digest = hashlib.blake2b(f"{self._seed}/{self._steps}".encode(), digest_size=1).digest()
@@ -297,26 +237,38 @@ class OvercookedGame:
 
     def _watch(self, execution: Execution) -> Execution:
         """A counter that somebody else emptied or filled on the way is a failure of the executor."""
-        if execution.instance.option in _ON_COUNTERS and self.absent(execution.instance):
+        if execution.instance.option in _ON_COUNTERS and self._kitchen.absent(execution.instance):
             return replace(execution, failed=execution.failed or TARGET_ABSENT)
         return execution
 
     def _chef(self, seat: int, execution: Execution) -> Chef:
-        pose = self._poses[seat]
+        pose = self._kitchen.poses[seat]
         instance = execution.instance
         if instance == NOOP:
             return Chef(Wish.FIXED, pose)
         if execution.failed or not instance.target:
             return Chef(Wish.HOLD, pose)
         target = self.layout.by_text[instance.target]
+        patient = self._stands_by(seat, instance, target)
         wish = Wish.GO
         if self.layout.solo(target.index)[pose] == 0:
-            wish = Wish.HOLD if self._stands_by(seat, instance, target) else Wish.ACT
-        return Chef(wish, pose, target.index, execution.rank, execution.grants)
+            wish = Wish.HOLD if patient else Wish.ACT
+        return Chef(wish, pose, target.index, execution.rank, execution.grants, patient)
+
+    def _carry_on(self, seat: int, execution: Execution, chef: Chef) -> Execution:
+        """A chef that made way comes after the one it made way for."""
+        rank = (self._steps, self._lot(seat)) if chef.yielded else execution.rank
+        if rank == execution.rank and chef.grants == execution.grants:
+            return execution
+        return replace(execution, rank=rank, grants=chef.grants)
 
     def _stands_by(self, seat: int, instance: Instance, target: Target) -> bool:
         """A dish in front of a pot that cooks waits for the soup."""
-        return instance.option == "plate_soup" and self._held[seat] == "dish" and self._pot(target).phase == "cooking"
+        return (
+            instance.option == "plate_soup"
+            and self._kitchen.held[seat] == "dish"
+            and self._kitchen.pot(target).phase == "cooking"
+        )
 
     def _outcome(self, seat: int, execution: Execution, before: Mapping[str, str] | None) -> str:
         """How the execution ended with this step, or ""."""
@@ -326,7 +278,11 @@ class OvercookedGame:
             return f"explicit:{execution.failed}"
         contract = self.contracts[execution.instance.option]
         if before is not None:
-            return "success" if contract.effect(Change(before, self._facts(seat, execution))) else "effect_fail"
+            return (
+                "success"
+                if contract.effect(Change(before, self._kitchen.facts(seat, execution.instance)))
+                else "effect_fail"
+            )
         age = self._steps - execution.start
         if not execution.instance.target:
             return "success" if age >= WAIT_STEPS else ""
@@ -334,8 +290,8 @@ class OvercookedGame:
 
     def _agent_step(self, seat: int, chef: Chef, action: int) -> AgentStep:
         x, y = self._engine.cell(seat)
-        held = self._held[seat]
-        moved = self._poses[seat] != chef.pose
+        held = self._kitchen.held[seat]
+        moved = self._kitchen.poses[seat] != chef.pose
         if action == INTERACT:
             activity = Activity.INTERACT
         elif moved:
@@ -345,48 +301,14 @@ class OvercookedGame:
         facing = FACINGS[self._engine.facing(seat)]
         return AgentStep(x, y, facing, PRIMITIVES[action], "" if held == "none" else held, activity)
 
-    def _pot(self, target: Target) -> greedy.Pot:
-        """A pot in the present state."""
-        pot = self._pots_now.get(target.index)
-        if pot is None:
-            contents, tick = self._engine.soup(target.cell)
-            cook_time = self.layout.times.get(contents, 0)
-            phase = pot_phase(contents, tick, cook_time)
-            left = max(0, cook_time - tick) if tick >= 0 else 0
-            pot = greedy.Pot(target, contents, phase, left, pot_state(contents, phase), self.layout.goal(contents))
-            self._pots_now[target.index] = pot
-        return pot
-
-    def _facts(self, seat: int, execution: Execution) -> Mapping[str, str]:
-        target = self.layout.by_text[execution.instance.target]
-        facts = {"held": self._held[seat], "tgt_item": self._engine.item(target.cell)}
-        if target.kind == POT:
-            pot = self._pot(target)
-            facts["tgt_pot_phase"] = pot.phase
-            facts["tgt_pot_count"] = str(len(pot.contents))
-            facts["tgt_pot_due"] = "yes" if pot.due or self.layout.ordered(pot.contents) else "no"
-        return facts
-
-    def _outlook(self, agent: int) -> greedy.Outlook:
-        if agent not in self._outlooks:
-            self._outlooks[agent] = self._look(agent)
-        return self._outlooks[agent]
-
-    def _look(self, agent: int) -> greedy.Outlook:
-        pots = tuple(self._pot(target) for target in self._pots)
-        lying = tuple(item for t in self._shared if (item := self._engine.item(t.cell)) != "none")
-        mate = self._held[1 - agent]
-        free = len(self._shared) - len(lying)
-        return greedy.Outlook(self._held[agent], mate, pots, self._mine[agent], lying, free)
-
-    def _spell(self, option: str, target: Target, held: str, item: str) -> tuple[str, str, str]:
+    def _spell(self, option: str, target: Target, held: str, item: str) -> tuple[str, str]:
         shared = self.layout.shared(target)
         text = words.item_text(option, target.text, held, item, shared)
         key = option
         if option in _ON_COUNTERS:
             side = "shared" if shared else "private"
             key = f"{option}/{side}/{held if option == 'drop_held' else item}"
-        return text, key, target.text
+        return text, key
 
 
 def make(name: str, start_cooking_effect: StartCookingEffect = "ordered") -> OvercookedGame:

@@ -55,7 +55,9 @@ class Outlook:
     pots: tuple[Pot, ...]
     """Pots of the whole kitchen."""
     mine: frozenset[int]
-    """Target indices that this chef reaches."""
+    """Target indices that this chef can get to now."""
+    both: frozenset[int]
+    """Of these, the ones that the other can get to as well."""
     on_shared: tuple[str, ...]
     """Items on counters that both reach."""
     free_shared: int
@@ -110,7 +112,7 @@ def _place(see: Outlook, target: Target) -> float:
 
 
 def _drop(layout: Layout, see: Outlook, target: Target) -> float:
-    shared = layout.shared(target)
+    shared = target.index in see.both
     if see.held == "soup":
         return 90.0 if shared and not see.reaches(layout, WINDOW) else _NEVER
     useful_here = see.reaches(layout, POT)

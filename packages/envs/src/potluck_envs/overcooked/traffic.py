@@ -3,7 +3,8 @@
 Right of way goes to the mover whose option has been under way longest. It takes a joint step that brings it nearer to
 its target by the joint-distance table (least steps when the other makes way), so it arrives within a known number of
 steps whatever the other wants; among those joint steps, the one that costs the other least is played. A chef that
-waits, or stands by at a pot, has no right of way and yields when asked; a no-op chef never moves and is gone round.
+waits, or stands by at a pot, has no right of way and yields when asked, and then comes after the one it made way for;
+only a chef that wants the same pot queues behind it. A no-op chef never moves and is gone round.
 A chef that faces its target already may finish its interact first, twice per execution of the other at most, so that
 politeness cannot become a livelock.
 """
@@ -44,6 +45,10 @@ class Chef:
     """Smaller goes first: start of the option, then a seeded tie-break."""
     grants: int = 0
     """How often it let the other act first during this execution."""
+    patient: bool = False
+    """Would stand by at its target; so queueing for it is waiting, not being blocked."""
+    yielded: bool = False
+    """Set by `plan`: it stood by and made way."""
 
 
 def plan(layout: Layout, chefs: Sequence[Chef]) -> list[int]:
@@ -58,7 +63,9 @@ def plan(layout: Layout, chefs: Sequence[Chef]) -> list[int]:
     first = movers[0]
     if len(movers) == 2 and _stuck(layout, chefs[first], chefs[1 - first]):
         first = movers[1]
-    joint = _pair(layout, chefs[first], chefs[1 - first])
+    lead, other = chefs[first], chefs[1 - first]
+    joint = _queue(layout, lead, other) if _taken(lead, other) else _pair(layout, lead, other)
+    other.yielded = other.wish is Wish.HOLD and other.target >= 0 and joint[1] != STAY
     return list(joint) if first == 0 else [joint[1], joint[0]]
 
 
@@ -77,6 +84,18 @@ def _alone(layout: Layout, chef: Chef, blocked: int = -1) -> int:
 
 def _stuck(layout: Layout, chef: Chef, other: Chef) -> bool:
     return chef.wish is Wish.GO and layout.joint(chef.target)[chef.pose][other.pose >> 2] >= FAR
+
+
+def _taken(lead: Chef, other: Chef) -> bool:
+    """Does the other stand by where the first wants to go?"""
+    return lead.wish is Wish.GO and other.wish is Wish.HOLD and other.target == lead.target
+
+
+def _queue(layout: Layout, lead: Chef, other: Chef) -> tuple[int, int]:
+    action, _, _ = _best_lead(layout, lead, other, ((STAY, other.pose),))
+    if action == STAY and lead.patient:
+        lead.wish = Wish.HOLD
+    return action, STAY
 
 
 def _pair(layout: Layout, lead: Chef, other: Chef) -> tuple[int, int]:
