@@ -60,7 +60,7 @@ def test_a_soup_can_be_started_where_no_chef_could_start_one_alone() -> None:
 def by_hand(game: OvercookedGame, agent: int) -> set[Instance]:
     """The menu that somebody who knows the rules would write."""
     layout, engine = game.layout, game._engine
-    held, pose = engine.held(agent), game._poses[agent]
+    held, pose = engine.held(agent), game._kitchen.poses[agent]
     offered = {Instance("wait")}
     for target in layout.targets:
         if layout.solo(target.index)[pose] >= FAR:

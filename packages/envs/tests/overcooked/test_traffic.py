@@ -87,3 +87,21 @@ def test_a_chef_that_waits_makes_way() -> None:
             game.begin(0, Instance("wait"))
         step = game.step()
     assert step.ended[-1].outcome == "success"
+
+
+@pytest.mark.parametrize("layout", ["m_shaped_s", "you_shall_not_pass", "cramped_room", "coordination_ring"])
+def test_greedy_chefs_get_soups_out_of_narrow_kitchens(layout: str) -> None:
+    """A chef with a dish queues behind one that stands by at the pot instead of driving it away again and again."""
+    game = make(layout)
+    library = GuardLibrary.parse(provider.guards(f"overcooked/{layout}"))
+    game.reset(0)
+    soups, blocked = 0.0, 0
+    while game.steps < 400:
+        for agent in game.idle():
+            scores = {i: game.view(agent, i).greedy for i in feasible(game, agent, library)}
+            game.begin(agent, max(scores, key=scores.__getitem__))
+        step = game.step()
+        soups += step.reward
+        blocked += sum(now.activity is Activity.BLOCKED for now in step.agents)
+    assert soups >= 5
+    assert blocked <= 160
