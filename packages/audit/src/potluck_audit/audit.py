@@ -19,7 +19,7 @@ from potluck.rpc.errors import PotluckError, Reason
 from potluck.telemetry import names
 from potluck.telemetry.context import start_span
 
-from potluck_audit.counterfactual.coalitions import Players, complete
+from potluck_audit.counterfactual.coalitions import VERIFIED, Players, complete
 from potluck_audit.counterfactual.values import Coalition, CoalitionValues, recorded_values
 from potluck_audit.credit import credit, is_complete
 from potluck_audit.errors import CannotWrite, InvalidRequest
@@ -44,6 +44,7 @@ SOLO = "eval/solo/"
 ALL_COALITIONS = 8
 """Up to so many coalitions an audit plays all; beyond, only those of synergy and necessity."""
 
+PLAYS_AGAIN = "the team plays again as recorded"
 NO_CREDIT = (Reason.REPLAY_DIVERGED, Reason.UNKNOWN_ADAPTER, Reason.WRONG_BASE, Reason.UNKNOWN_RUN)
 """Why a team cannot be played again: the audit goes on without credit and says so in red."""
 
@@ -131,14 +132,19 @@ async def _cooperate(results: AuditResults, players: Players | None, intervals: 
     solos = {s.name.removeprefix(SOLO): s for s in results.sets if s.name.startswith(SOLO)}
     values = recorded_values(team, solos)
     if players is not None and players.policy is not None:
+        wanted = _wanted(values)
+        played = any(members not in values.returns for members in wanted)
         try:
-            values = await complete(values, team, _wanted(values), players, on_stage)
+            values = await complete(values, team, wanted, players, on_stage)
         except PotluckError as error:
             if error.reason not in NO_CREDIT:
                 raise
-            results.checks.append(Check("the team plays again as recorded", team.name, False, error.message))
+            results.checks.append(Check(PLAYS_AGAIN, team.name, False, error.message))
             results.notes.append(f"No credit is given: {error.message}.")
             return
+        if played:
+            verified = min(VERIFIED, len(team.episodes))
+            results.checks.append(Check(PLAYS_AGAIN, team.name, True, f"{verified} episodes, same trajectories"))
     if len(values.returns) > 1:
         results.metrics += cooperation(values, team.name, team.unit, intervals)
     if is_complete(values):

@@ -146,12 +146,12 @@ def plated_table(results: AuditResults, name: str) -> Table:
 
 
 def cooperation_table(results: AuditResults) -> Table | None:
-    """Value of coalitions, synergy, necessity and credit."""
+    """Value of coalitions (solo values among them), synergy, necessity and credit."""
     rows: list[tuple[str, str, Markup]] = []
     for metric in results.all("coalition"):
         members = metric.key or "nobody"
         rows.append((f"v({members})", str(metric.estimate.episodes), figure(metric)))
-    for title, name in (("solo value", "solo"), ("necessity", "necessity"), ("Shapley credit", "credit")):
+    for title, name in (("necessity", "necessity"), ("Shapley credit", "credit")):
         for metric in results.all(name):
             rows.append((f"{title} of {metric.agent}", str(metric.estimate.episodes), figure(metric)))
     if synergy := next(results.all("synergy"), None):
