@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 from potluck.audit.v1 import audit_service_pb2 as pb
@@ -46,8 +47,11 @@ class House:
         with typed_errors():
             fields.setdefault("request_id", str(run))
             started = await self.stub.StartAudit(pb.StartAuditRequest(run=str(run), report=True, **fields))
-            last = [s async for s in self.stub.WatchAudit(pb.WatchAuditRequest(audit_id=started.audit_id))][-1]
+            stages = [s async for s in self.stub.WatchAudit(pb.WatchAuditRequest(audit_id=started.audit_id))]
+            assert all(one != other for one, other in pairwise(stages)), "a stage is told once"
+            *earlier, last = stages
             assert last.ended
+            assert not any(stage.ended for stage in earlier)
             if last.HasField("error"):
                 raise from_status(last.error)
             return await self.stub.GetAudit(pb.GetAuditRequest(audit_id=started.audit_id))

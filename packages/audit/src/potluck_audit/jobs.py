@@ -78,8 +78,9 @@ class Job:
             async with self._changed:
                 while not self.ended and self.stage == seen:
                     await self._changed.wait()
+            if self.stage != seen:
                 seen = self.stage
-            yield seen
+                yield seen
 
 
 class Jobs:

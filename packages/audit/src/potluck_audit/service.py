@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ class AuditServicer(AuditServiceServicer):
     async def AttributeCredit(self, request: pb.AttributeCreditRequest, context: Context) -> pb.AttributeCreditResponse:
         if not request.services.envs:
             raise InvalidRequest("services.envs", "credit is found by playing coalitions", "name an env server")
-        run = load_run(request.run, [request.set])
+        run = await asyncio.to_thread(load_run, request.run, [request.set])
         team = episode_set(run, request.set)
         baseline = request.baseline or "noop"
         async with EnvPool(tuple(request.services.envs)) as envs:
