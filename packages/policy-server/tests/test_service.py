@@ -343,3 +343,21 @@ async def test_a_table_server_has_no_text_and_no_files(kit):
 
         await refused(fetch(), "UNSUPPORTED")
         assert (await client.choose([kit.decision(kit.prompt(0))])).choices
+
+
+@pytest.mark.parametrize(("share", "spans"), [(0.0, 0), (1.0, 40), (0.5, 20)])
+async def test_decision_spans_are_sampled_by_seed(kit, monkeypatch, share, spans):
+    from potluck_policy_server import service
+
+    seen = []
+
+    class Span:
+        def end(self):
+            pass
+
+    monkeypatch.setattr(service, "open_span", lambda name, attributes: seen.append((name, attributes)) or Span())
+    backbone = registry.load(BackboneOptions("uniform"))
+    async with kit.server(backbone, ServiceOptions(trace_decisions=share)) as (client, _, _):
+        await client.choose([kit.decision(kit.prompt(0), seed=seed) for seed in range(40)])
+    assert len(seen) == pytest.approx(spans, abs=8 * (0 < share < 1))
+    assert all(attributes["potluck.menu.size"] == 5 for _, attributes in seen)

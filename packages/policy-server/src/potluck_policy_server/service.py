@@ -15,7 +15,7 @@ from opentelemetry import trace
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck.policy.v1 import policy_service_pb2_grpc as rpc
 from potluck.telemetry import names
-from potluck.telemetry.context import open_span
+from potluck.telemetry.context import open_span, start_span
 
 from potluck_policy_server import requests
 from potluck_policy_server.adapters import DEFAULT_TTL_S, AdapterStore
@@ -81,18 +81,17 @@ class PolicyService(rpc.PolicyServiceServicer):
     async def Choose(self, request: pb.ChooseRequest, context: Any) -> pb.ChooseResponse:
         asked = requests.check(request, self.store, self._options.batching.max_batch)
         queries = [one.query for one in asked if one.rule is None]
-        trace.get_current_span().set_attributes(
-            {names.BATCH: len(asked), names.BASE: self._backbone.description.base_digest}
-        )
-        with self.store.pinned(query.adapter.digest for query in queries if query.adapter):
+        base = self._backbone.description
+        attributes: dict[str, str | int] = {names.BATCH: len(asked), names.BASE: base.base_digest}
+        pinned = self.store.pinned(query.adapter.digest for query in queries if query.adapter)
+        with start_span(names.CHOOSE, attributes), pinned:
             answers = await self.batcher.submit(queries, _client(context), _deadline(context)) if queries else []
-        rest = iter(answers)
-        choices = [
-            self._choice(decision, one, _by_rule(one) if one.rule else next(rest))
-            for decision, one in zip(request.decisions, asked, strict=True)
-        ]
-        one = self._backbone.description
-        return pb.ChooseResponse(choices=choices, base_digest=one.base_digest, tokenizer_digest=one.tokenizer_digest)
+            rest = iter(answers)
+            choices = [
+                self._choice(decision, one, _by_rule(one) if one.rule else next(rest))
+                for decision, one in zip(request.decisions, asked, strict=True)
+            ]
+        return pb.ChooseResponse(choices=choices, base_digest=base.base_digest, tokenizer_digest=base.tokenizer_digest)
 
     async def Generate(self, request: pb.GenerateRequest, context: Any) -> pb.GenerateResponse:
         digest = request.policy.adapter

@@ -15,6 +15,7 @@ from potluck.rpc.errors import typed_errors
 from potluck.rpc.logs import configure_logs
 from potluck.rpc.security import Security
 from potluck.rpc.server import RunningServer, run_until_signal, serve
+from potluck.telemetry import setup
 
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import Backbone, BackboneOptions
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 async def run(config: ServeConfig) -> None:
     """Serves until a signal comes."""
     configure_logs(NAME, config.log_level)
+    setup.configure(NAME)
     backbone = registry.load(backbone_options(config))
     one = backbone.description
     log.info("backbone %s, %d parameters, %s, base %s", one.name, one.parameters, one.dtype, one.base_digest[:12])
