@@ -19,7 +19,7 @@ from potluck.env.v1 import env_service_pb2 as pb
 from potluck_optionlib.game import NOOP, Instance, SymbolicGame
 from potluck_optionlib.menus import WAIT, Menu
 
-from potluck_envs.baselines import pick
+from potluck_envs.baselines import Baseline, as_message, pick
 from potluck_envs.digest import TrajectoryDigest
 from potluck_envs.errors import InvalidField, WrongAgent
 from potluck_envs.messages import decision_point, step_record
@@ -79,7 +79,7 @@ class Episode:
         self._progress = pb.Progress()
 
     @classmethod
-    def start(cls, library: Library, settings: Settings, baselines: Mapping[int, int]) -> Episode:
+    def start(cls, library: Library, settings: Settings, baselines: Mapping[int, Baseline]) -> Episode:
         """A new episode at step 0. `advance` brings its first menus."""
         game = library.make()
         game.reset(settings.seed)
@@ -120,7 +120,7 @@ class Episode:
             self.team_return,
         )
 
-    def rebase(self, baselines: Mapping[int, int], reseed: int | None) -> None:
+    def rebase(self, baselines: Mapping[int, Baseline], reseed: int | None) -> None:
         """Gives what follows these baselines, all others removed, and new randomness if asked. Before `advance`."""
         for seat in self.seats:
             if seat.noop and baselines.get(seat.index) != pb.BASELINE_NOOP:
@@ -140,14 +140,14 @@ class Episode:
             raise InvalidField("fork.baselines", why, "fork an episode in which it plays") from error
         self.game.restore(before)
 
-    def _assign(self, baselines: Mapping[int, int], reseed: int | None) -> None:
+    def _assign(self, baselines: Mapping[int, Baseline], reseed: int | None) -> None:
         for seat in self.seats:
             seat.baseline = baselines.get(seat.index, pb.BASELINE_UNSPECIFIED)
         self._woken = self._to_wake()
         segment = pb.Segment(boundary=self.boundary, reseed=reseed)
         for seat in self.seats:
             if not seat.decides:
-                segment.baselines.add(agent=seat.name, baseline=seat.baseline)
+                segment.baselines.append(as_message(seat.name, seat.baseline))
         self.segments.append(segment)
 
     def _to_wake(self) -> list[int]:
@@ -251,7 +251,7 @@ class Episode:
 
     def _menu(self, seat: Seat) -> Menu:
         interface = self.settings.interface
-        if seat.baseline == pb.BASELINE_GREEDY or (interface == pb.INTERFACE_JSON and not seat.decides):
+        if seat.baseline == pb.BASELINE_GREEDY or isinstance(seat.baseline, str) or (interface == pb.INTERFACE_JSON and not seat.decides):
             interface = pb.INTERFACE_MENU
         return offer(self.game, self.library.guards, interface, seat.index, self._source, seat.decisions)
 

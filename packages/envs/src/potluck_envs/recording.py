@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from potluck.env.v1 import env_service_pb2 as pb
 
+from potluck_envs.baselines import Baseline
 from potluck_envs.episode import SCHEMA_VERSION, Episode, Settings
 from potluck_envs.errors import EnvError, InvalidField, ReplayDiverged, UnknownBoundary
 from potluck_envs.registry import Library, Registry
@@ -103,5 +104,5 @@ def _answer(episode: Episode, choices: Sequence[pb.Choose], boundary: int) -> No
         episode.choose(choose)
 
 
-def _baselines(library: Library, segment: pb.Segment) -> Mapping[int, int]:
+def _baselines(library: Library, segment: pb.Segment) -> Mapping[int, Baseline]:
     return baselines_by_seat(library, segment.baselines, "recording.segments.baselines")

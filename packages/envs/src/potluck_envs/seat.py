@@ -9,6 +9,7 @@ from potluck.env.v1 import env_service_pb2 as pb
 from potluck_optionlib.game import NOOP, Ended, Instance
 from potluck_optionlib.menus import Menu
 
+from potluck_envs.baselines import Baseline
 from potluck_envs.offers import Answer
 
 MEMORY = 5
@@ -23,7 +24,7 @@ class Seat:
     index: int
     name: str
     rules: str
-    baseline: int = pb.BASELINE_UNSPECIFIED
+    baseline: Baseline = pb.BASELINE_UNSPECIFIED
     decisions: int = 0
     """Decisions made; the number of the next one."""
     memory: tuple[str, ...] = ()

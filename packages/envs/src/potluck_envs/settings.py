@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from potluck.env.v1 import env_service_pb2 as pb
 
+from potluck_envs.baselines import Baseline, plugins
 from potluck_envs.episode import Settings
 from potluck_envs.errors import InvalidField
 from potluck_envs.registry import Library
@@ -13,7 +14,7 @@ from potluck_envs.registry import Library
 MAX_HORIZON = 100_000
 
 
-def start_settings(library: Library, start: pb.Start) -> tuple[Settings, dict[int, int]]:
+def start_settings(library: Library, start: pb.Start) -> tuple[Settings, dict[int, Baseline]]:
     """Settings and baselines of a start."""
     interface = check_interface(library, start.interface, "start.interface")
     horizon = start.horizon or library.info.default_horizon
@@ -41,10 +42,10 @@ def check_detail(detail: int, field: str) -> int:
     return detail or pb.DETAIL_DECISIONS
 
 
-def baselines_by_seat(library: Library, seats: Iterable[pb.SeatBaseline], field: str) -> dict[int, int]:
+def baselines_by_seat(library: Library, seats: Iterable[pb.SeatBaseline], field: str) -> dict[int, Baseline]:
     """Baselines by seat number; UNSPECIFIED leaves a seat to the stream."""
     agents = list(library.info.agents)
-    found: dict[int, int] = {}
+    found: dict[int, Baseline] = {}
     for seat in seats:
         if seat.agent not in agents:
             raise InvalidField(f"{field}.agent", f"no agent {seat.agent!r}", f"use one of {', '.join(agents)}")
@@ -54,5 +55,15 @@ def baselines_by_seat(library: Library, seats: Iterable[pb.SeatBaseline], field:
         if agents.index(seat.agent) in found:
             raise InvalidField(f"{field}.agent", f"{seat.agent} is named twice", "name each agent once")
         if seat.baseline:
-            found[agents.index(seat.agent)] = seat.baseline
+            found[agents.index(seat.agent)] = _baseline(seat, field)
     return found
+
+
+def _baseline(seat: pb.SeatBaseline, field: str) -> Baseline:
+    if seat.baseline != pb.BASELINE_PLUGIN:
+        return seat.baseline
+    if seat.plugin not in plugins():
+        known = ", ".join(plugins()) or "none is installed"
+        cure = f"use one of the entry-point group potluck.baselines in the env server's environment: {known}"
+        raise InvalidField(f"{field}.plugin", f"there is no baseline {seat.plugin!r}", cure)
+    return seat.plugin

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from opentelemetry.trace import Span, StatusCode
 from potluck.common.v1.common_pb2 import TraceContext
 from potluck.env.v1.env_service_pb2 import (
+    Baseline,
     Choice,
     Choose,
     Command,
@@ -181,7 +182,12 @@ class Episode:
 
 
 def _baselines(spec: EpisodeSpec) -> list[SeatBaseline]:
-    return [SeatBaseline(agent=agent, baseline=baseline) for agent, baseline in spec.baselines.items()]
+    return [
+        SeatBaseline(agent=agent, baseline=Baseline.BASELINE_PLUGIN, plugin=baseline)
+        if isinstance(baseline, str)
+        else SeatBaseline(agent=agent, baseline=baseline)
+        for agent, baseline in spec.baselines.items()
+    ]
 
 
 def _start(spec: EpisodeSpec) -> Start:

@@ -43,7 +43,8 @@ class EpisodeSpec:
     seed: int
     horizon: int = 0
     policies: Mapping[str, Policy] = field(default_factory=dict)
-    baselines: Mapping[str, "Baseline.ValueType"] = field(default_factory=dict)
+    baselines: Mapping[str, "Baseline.ValueType | str"] = field(default_factory=dict)
+    """A text names a plug-in baseline of the env server."""
     detail: "Detail.ValueType" = Detail.DETAIL_DECISIONS
     interface: "Interface.ValueType" = Interface.INTERFACE_MENU
     sample_seed: int = 0

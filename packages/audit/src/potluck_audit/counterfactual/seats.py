@@ -22,6 +22,8 @@ BASELINES = {
     "uniform": env_pb.BASELINE_UNIFORM,
     "greedy": env_pb.BASELINE_GREEDY,
 }
+PLUGIN = "plugin:"
+"""Before the name of a baseline of the env server's entry-point group potluck.baselines."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -29,7 +31,7 @@ class Seats(NamedTuple):
     """Who plays: agents asked at the policy server, and those that the env server plays."""
 
     policies: Mapping[str, policy_pb.Policy]
-    baselines: Mapping[str, env_pb.Baseline.ValueType]
+    baselines: Mapping[str, env_pb.Baseline.ValueType | str]
 
     @property
     def adapters(self) -> set[str]:
@@ -42,11 +44,11 @@ def is_adapter(name: str) -> bool:
 
 def seats(own: Mapping[str, str], members: frozenset[str], baseline: str) -> Seats:
     """Members keep their own policy, in seat order; the others act by the baseline."""
-    if not (baseline in BASELINES or baseline in BUILTINS or is_adapter(baseline)):
-        known = "noop, uniform, greedy, frozen, scripted or an adapter digest"
+    if not (baseline in BASELINES or baseline in BUILTINS or is_adapter(baseline) or baseline.startswith(PLUGIN)):
+        known = "noop, uniform, greedy, frozen, scripted, an adapter digest or plugin:<name>"
         raise InvalidRequest("baseline", f"there is no baseline {baseline!r}", f"use {known}")
     policies: dict[str, policy_pb.Policy] = {}
-    baselines: dict[str, env_pb.Baseline.ValueType] = {}
+    baselines: dict[str, env_pb.Baseline.ValueType | str] = {}
     for agent, name in own.items():
         member = agent in members
         chosen = name if member else baseline
@@ -56,6 +58,8 @@ def seats(own: Mapping[str, str], members: frozenset[str], baseline: str) -> Sea
             policies[agent] = builtin(BUILTINS[chosen])
         elif chosen in BASELINES:
             baselines[agent] = BASELINES[chosen]
+        elif chosen.startswith(PLUGIN):
+            baselines[agent] = chosen.removeprefix(PLUGIN)
         else:
             raise InvalidRequest("set", f"{agent} was played by {chosen!r}, unknown here", "audit another episode set")
     return Seats(policies, baselines)

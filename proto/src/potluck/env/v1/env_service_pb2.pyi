@@ -87,6 +87,8 @@ class _BaselineEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Baseline.Val
     """Uniform over the menu."""
     BASELINE_GREEDY: _Baseline.ValueType  # 3
     """The game's greedy heuristic over the menu."""
+    BASELINE_PLUGIN: _Baseline.ValueType  # 4
+    """A plug-in of the server's entry-point group potluck.baselines."""
 
 class Baseline(_Baseline, metaclass=_BaselineEnumTypeWrapper):
     """A policy that the env server plays by itself."""
@@ -99,6 +101,8 @@ BASELINE_UNIFORM: Baseline.ValueType  # 2
 """Uniform over the menu."""
 BASELINE_GREEDY: Baseline.ValueType  # 3
 """The game's greedy heuristic over the menu."""
+BASELINE_PLUGIN: Baseline.ValueType  # 4
+"""A plug-in of the server's entry-point group potluck.baselines."""
 Global___Baseline: _TypeAlias = Baseline  # noqa: Y015
 
 class _Activity:
@@ -372,19 +376,23 @@ class SeatBaseline(_message.Message):
 
     AGENT_FIELD_NUMBER: _builtins.int
     BASELINE_FIELD_NUMBER: _builtins.int
+    PLUGIN_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """The agent's name."""
     baseline: Global___Baseline.ValueType
     """How it acts."""
+    plugin: _builtins.str
+    """The plug-in's name, for BASELINE_PLUGIN alone."""
     def __init__(
         self,
         *,
         agent: _builtins.str = ...,
         baseline: Global___Baseline.ValueType = ...,
+        plugin: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "baseline", b"baseline"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "baseline", b"baseline", "plugin", b"plugin"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
