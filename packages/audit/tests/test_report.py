@@ -78,6 +78,7 @@ def browser():
 def page(request, browser):
     """A page that counts requests and errors."""
     opened = browser.new_page(viewport={"width": 1180, "height": 900}, **getattr(request, "param", {}))
+    opened.set_default_timeout(90_000)  # a crowded machine is slow, not broken
     opened.asked, opened.errors = [], []
     opened.on("request", lambda r: opened.asked.append(r.url))
     opened.on("console", lambda m: m.type == "error" and opened.errors.append(m.text))
@@ -101,7 +102,7 @@ def drawing(page):
     return page.inner_html("game-replay .moving")
 
 
-def reach(page, step, tries=400):
+def reach(page, step, tries=2400):
     """Playing goes on between two looks, so that no single step can be waited for."""
     for _ in range(tries):
         if int(page.get_attribute("game-replay .board", "data-step")) >= step:
