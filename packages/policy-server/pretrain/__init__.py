@@ -1,0 +1,1 @@
+"""Makes and checks the embedded backbone `tiny`: vocabulary, made-up games, pre-training, evaluation."""

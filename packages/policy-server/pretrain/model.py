@@ -1,0 +1,129 @@
+"""The decoder in training: a stock Qwen3 body with a factorised embedding and throw-away probes.
+
+A label's vector is its stem's word vector plus its ordinal's vector plus a small part of its own, so a family shares a
+direction and 2,500 labels learn from every occurrence of a stem. Export writes the sum as an ordinary tied embedding.
+The probes read held items, tool states and the like off the hidden state that enters the last layer at `answer`; they
+make the state readable there even when no goal asks for it, and are dropped at export.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from pretrain.corpus import PROBES
+from pretrain.heads import plant_heads
+from pretrain.vocabulary import CONTEXT, ORDINALS, SPECIAL, Vocabulary
+
+EMBEDDING_STD = 0.1
+ROPE_THETA = 1e6
+LOGIT_GAIN = 4.0
+
+
+class Shape(NamedTuple):
+    """Size of the decoder."""
+
+    hidden: int = 96
+    layers: int = 3
+    heads: int = 4
+    width: int = 32
+    inner: int = 160
+
+
+def config_for(vocabulary: Vocabulary, shape: Shape) -> Qwen3Config:
+    """A plain Qwen3 configuration of this size."""
+    return Qwen3Config(
+        vocab_size=len(vocabulary.tokens),
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        head_dim=shape.width,
+        intermediate_size=shape.inner,
+        max_position_embeddings=CONTEXT,
+        rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
+        tie_word_embeddings=True,
+        pad_token_id=SPECIAL.index("<pad>"),
+        bos_token_id=SPECIAL.index("<bos>"),
+        eos_token_id=SPECIAL.index("<eos>"),
+        dtype="float32",
+    )
+
+
+def _number_features() -> Tensor:
+    n = torch.arange(100.0)
+    waves = [f(2 * torch.pi * n / period) for period in (10, 25, 100) for f in (torch.sin, torch.cos)]
+    return torch.stack([2 * torch.log1p(n) / 4.62 - 1, n / 50 - 1, *waves], dim=1)
+
+
+class FactorisedEmbedding(nn.Module):
+    """Word vectors, ordinal vectors and each label's own small part."""
+
+    def __init__(self, vocabulary: Vocabulary, hidden: int) -> None:
+        super().__init__()
+        first, stems = vocabulary.labels_from, vocabulary.stems
+        words = torch.randn(first, hidden) * EMBEDDING_STD
+        numbers = vocabulary.ids["0"]
+        features = _number_features() @ torch.randn(8, hidden) * EMBEDDING_STD / 2
+        self.common = torch.randn(hidden) * EMBEDDING_STD * 0.7
+        self.label = torch.randn(hidden) * EMBEDDING_STD * 0.6
+        goal = torch.randn(hidden) * EMBEDDING_STD * 1.2
+        for word in ("answer", "choose"):
+            words[vocabulary.ids[word]] = words[vocabulary.ids[word]] / 2 + goal
+        words[numbers : numbers + 100] = words[numbers : numbers + 100] * 0.5 + features
+        self.words = nn.Parameter(words + self.common)
+        self.ordinals = nn.Parameter(self.label + torch.randn(len(ORDINALS), hidden) * EMBEDDING_STD * 0.7)
+        self.own = nn.Parameter(torch.randn(len(stems) * len(ORDINALS), hidden) * EMBEDDING_STD * 0.1)
+        self.stem_ids: Tensor
+        self.register_buffer("stem_ids", torch.tensor([vocabulary.ids[stem] for stem in stems]))
+
+    def forward(self) -> Tensor:
+        """The whole table, one row per token."""
+        stems = self.words[self.stem_ids][:, None] + self.ordinals[None]
+        return torch.cat([self.words, stems.flatten(0, 1) + self.own])
+
+
+class Pupil(nn.Module):
+    """Body, embedding and probes."""
+
+    def __init__(self, vocabulary: Vocabulary, shape: Shape) -> None:
+        super().__init__()
+        self.causal = Qwen3ForCausalLM(config_for(vocabulary, shape))
+        self.embedding = FactorisedEmbedding(vocabulary, shape.hidden)
+        self.probes = nn.ModuleList(nn.Linear(shape.hidden, shape.hidden, bias=False) for _ in PROBES)
+        self._entering: Tensor | None = None
+        self.causal.model.layers[-1].register_forward_pre_hook(self._keep, with_kwargs=True)
+        for name, weight in self.causal.model.named_parameters():
+            if weight.dim() == 2 and "embed" not in name:
+                inward = "o_proj" in name or "down_proj" in name
+                nn.init.normal_(weight, std=0.006 if inward else 0.5 * weight.shape[1] ** -0.5)
+        nn.init.constant_(self.causal.model.norm.weight, LOGIT_GAIN)
+        for probe in self.probes:
+            nn.init.normal_(probe.weight, std=LOGIT_GAIN * shape.hidden**-0.5)
+        plant_heads(self.causal.model, self.embedding.common, self.embedding.label)
+
+    def _keep(self, module: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
+        self._entering = args[0] if args else kwargs["hidden_states"]
+
+    def body(self) -> list[nn.Parameter]:
+        """Parameters of the decoder, its embedding table left out."""
+        return [weight for name, weight in self.causal.model.named_parameters() if "embed" not in name]
+
+    def forward(self, ids: Tensor, answer: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Final hidden states, the table, and the probes' reading at `answer` (row, probe, hidden)."""
+        table = self.embedding()
+        out = self.causal.model(inputs_embeds=functional.embedding(ids, table), use_cache=False).last_hidden_state
+        assert self._entering is not None
+        entering = self._entering[torch.arange(len(ids)), answer]
+        entering = functional.rms_norm(entering, entering.shape[-1:])
+        return out, table, torch.stack([probe(entering) for probe in self.probes], dim=1)
+
+    @torch.no_grad()
+    def export(self, folder: Path) -> None:
+        """Write the plain tied model."""
+        self.causal.model.embed_tokens.weight.copy_(self.embedding())
+        self.causal.tie_weights()
+        self.causal.save_pretrained(folder)
