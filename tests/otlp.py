@@ -27,14 +27,25 @@ class Receiver(pbg.TraceServiceServicer):
     endpoint: str = ""
     spans: list[Span] = field(default_factory=list)
 
-    def Export(self, request: pb.ExportTraceServiceRequest, context: grpc.ServicerContext) -> pb.ExportTraceServiceResponse:
+    def Export(
+        self, request: pb.ExportTraceServiceRequest, context: grpc.ServicerContext
+    ) -> pb.ExportTraceServiceResponse:
         for resource in request.resource_spans:
             names = {a.key: a.value.string_value for a in resource.resource.attributes}
             for scope in resource.scope_spans:
                 for s in scope.spans:
-                    attributes = {a.key: getattr(a.value, a.value.WhichOneof("value") or "string_value") for a in s.attributes}
+                    attributes = {
+                        a.key: getattr(a.value, a.value.WhichOneof("value") or "string_value") for a in s.attributes
+                    }
                     self.spans.append(
-                        Span(names.get("service.name", ""), s.name, s.trace_id.hex(), s.span_id.hex(), s.parent_span_id.hex(), attributes)
+                        Span(
+                            names.get("service.name", ""),
+                            s.name,
+                            s.trace_id.hex(),
+                            s.span_id.hex(),
+                            s.parent_span_id.hex(),
+                            attributes,
+                        )
                     )
         return pb.ExportTraceServiceResponse()
 

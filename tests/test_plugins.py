@@ -19,7 +19,9 @@ BIN = Path(sys.executable).parent
 
 
 def run(env: dict[str, str], *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([BIN / command[0], *command[1:]], cwd=cwd, env=env, capture_output=True, text=True, timeout=280)
+    return subprocess.run(
+        [BIN / command[0], *command[1:]], cwd=cwd, env=env, capture_output=True, text=True, timeout=280
+    )
 
 
 def test_a_game_from_its_page_keeps_every_check(tmp_path: Path) -> None:
@@ -60,7 +62,9 @@ def test_a_backbone_from_its_page_is_served_by_name(tmp_path: Path) -> None:
     assert "nearest" in done.stdout
 
 
-@pytest.mark.parametrize("command", [("potluck-envs", "conform", "bell/line"), ("potluck-policy", "describe", "--backbone", "nearest")])
+@pytest.mark.parametrize(
+    "command", [("potluck-envs", "conform", "bell/line"), ("potluck-policy", "describe", "--backbone", "nearest")]
+)
 def test_without_the_page_s_package_the_name_is_unknown(tmp_path: Path, command: tuple[str, ...]) -> None:
     import os
 

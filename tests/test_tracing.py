@@ -61,7 +61,9 @@ def test_each_round_is_one_tree_over_three_services(traced: tuple[Any, Path]) ->
 
 def test_parents_are_who_asked(traced: tuple[Any, Path]) -> None:
     kept, _ = traced
-    parents = Counter((s.service, s.name.rsplit("/", 1)[-1], (kept.ancestors(s) or [""])[0].rsplit("/", 1)[-1]) for s in kept.spans)
+    parents = Counter(
+        (s.service, s.name.rsplit("/", 1)[-1], (kept.ancestors(s) or [""])[0].rsplit("/", 1)[-1]) for s in kept.spans
+    )
     names = {(service, name) for service, name, _ in parents}
     assert parents[("potluck-trainer", "episode", "round")] == ROUNDS * K
     assert parents[("potluck-envs", "episode", "episode")] == ROUNDS * K
@@ -76,7 +78,9 @@ def test_no_span_is_lost_at_shutdown(traced: tuple[Any, Path]) -> None:
     recorded = {i for f in (run / "episodes").glob("*.parquet") for i in pq.read_table(f)["episode_id"].to_pylist()}
     assert len(recorded) == ROUNDS * K
     for service in ("potluck-trainer", "potluck-envs"):
-        seen = {s.attributes.get("potluck.episode.id") for s in kept.spans if s.service == service and s.name == "episode"}
+        seen = {
+            s.attributes.get("potluck.episode.id") for s in kept.spans if s.service == service and s.name == "episode"
+        }
         assert seen == recorded
 
 
@@ -89,7 +93,9 @@ def test_records_carry_the_trace(traced: tuple[Any, Path]) -> None:
 def learned(run: Path) -> dict[str, str]:
     """sha256 of all that training made, less the trace ids: adapters by file, records by content."""
     digests = {
-        str(p.relative_to(run)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted((run / "adapters").rglob("*")) if p.is_file()
+        str(p.relative_to(run)): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in sorted((run / "adapters").rglob("*"))
+        if p.is_file()
     }
     for file in sorted([*(run / "decisions").glob("*.parquet"), *(run / "episodes").glob("*.parquet")]):
         table = pq.read_table(file)

@@ -68,7 +68,8 @@ def test_light_import_check_sees_torch() -> None:
 def test_env_server_runs_alone_and_holds_no_torch() -> None:
     code = (
         "import importlib.util as u, potluck_envs.service, overcooked_ai_py\n"
-        "print([m for m in ('torch', 'transformers', 'gym', 'pygame', 'tensorflow', 'potluck_trainer') if u.find_spec(m)])"
+        "names = ('torch', 'transformers', 'gym', 'pygame', 'tensorflow', 'potluck_trainer')\n"
+        "print([m for m in names if u.find_spec(m)])"
     )
     done = run("uv", "run", "--frozen", "--isolated", "--package", "potluck-envs", "python", "-c", code, env=ISOLATED)
     assert done.returncode == 0, done.stderr
@@ -105,7 +106,8 @@ def test_the_trainer_imports_in_an_environment_without_engines(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     code = (
         "import importlib.util as u, potluck_trainer.cli, potluck_trainer.config\n"
-        "print([m for m in ('overcooked_ai_py', 'meltingpot', 'potluck_envs', 'potluck_policy_server') if u.find_spec(m)])"
+        "names = ('overcooked_ai_py', 'meltingpot', 'potluck_envs', 'potluck_policy_server')\n"
+        "print([m for m in names if u.find_spec(m)])"
     )
     done = run(str(tmp_path / "env/bin/python"), "-c", code)
     assert done.returncode == 0, done.stderr
