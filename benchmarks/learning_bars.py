@@ -1,4 +1,4 @@
-"""Do the tables reach their bars through the real services? Learning runs with seeds, intervals and the baselines beside.
+"""Do the tables reach their bars through the real services? Learning runs over seeds, with the bars beside.
 
 Each line of the table is a config, its seeds, the best mean over ten rounds within the allowed rounds, and the round at
 which the bar was reached. A run stops early once it is over the bar (`--full` plays on). Runs are ordinary run folders

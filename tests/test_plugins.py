@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 spec = importlib.util.spec_from_file_location("plugin_page", Path(__file__).with_name("plugin_page.py"))
-assert spec and spec.loader
+assert spec is not None
+assert spec.loader is not None
 plugin_page = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(plugin_page)
 
@@ -47,7 +48,8 @@ def test_a_table_learns_the_page_s_game_with_the_page_s_algorithm(tmp_path: Path
     plugin_page.install("algorithm", tmp_path)
     done = run(
         env, "potluck", "train", "--game", "bell/line", "--backbone", "tabular", "--rounds", "25", "--horizon", "60",
-        "--algorithm.name", "rloo", "--temperature", "1", "--learner.lr", "0.2", "--learner.beta", "0", "--name", "bell", "--out", "runs", cwd=tmp_path,
+        "--algorithm.name", "rloo", "--temperature", "1", "--learner.lr", "0.2", "--learner.beta", "0",
+        "--name", "bell", "--out", "runs", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [json.loads(line) for line in (tmp_path / "runs/bell/metrics.jsonl").read_text().splitlines()]
@@ -57,13 +59,21 @@ def test_a_table_learns_the_page_s_game_with_the_page_s_algorithm(tmp_path: Path
 
 def test_a_backbone_from_its_page_is_served_by_name(tmp_path: Path) -> None:
     env = plugin_page.install("backbone", tmp_path)
-    done = run(env, "potluck-policy", "describe", "--backbone", "nearest", cwd=tmp_path)
+    command = [BIN / "potluck-policy", "serve", "--backbone", "nearest", "--bind", "127.0.0.1:0"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            ready = server.stdout.readline()
+            assert ready.startswith("ready potluck-policy on ")
+            done = run(env, "potluck-policy", "describe", ready.split()[-1], cwd=tmp_path)
+        finally:
+            server.terminate()
     assert done.returncode == 0, done.stderr
     assert "nearest" in done.stdout
 
 
 @pytest.mark.parametrize(
-    "command", [("potluck-envs", "conform", "bell/line"), ("potluck-policy", "describe", "--backbone", "nearest")]
+    "command", [("potluck-envs", "conform", "bell/line"), ("potluck-policy", "serve", "--backbone", "nearest")]
 )
 def test_without_the_page_s_package_the_name_is_unknown(tmp_path: Path, command: tuple[str, ...]) -> None:
     import os

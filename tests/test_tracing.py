@@ -1,4 +1,4 @@
-"""One trace per round across trainer, env and policy servers, received by a real OTLP server; and tracing changes nothing."""
+"""One trace per round across trainer, env and policy servers, received by a real OTLP server; no byte changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 spec = importlib.util.spec_from_file_location("otlp", Path(__file__).with_name("otlp.py"))
-assert spec and spec.loader
+assert spec is not None
+assert spec.loader is not None
 otlp = importlib.util.module_from_spec(spec)
 sys.modules["otlp"] = otlp
 spec.loader.exec_module(otlp)
@@ -30,7 +31,8 @@ def train(folder: Path, endpoint: str | None) -> Path:
     if endpoint:
         env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_TRACES_SAMPLER_ARG": "1"}
     command = [
-        BIN / "potluck", "train", "--game", "overcooked/forced_coordination", "--backbone", "tabular", "--horizon", "60",
+        BIN / "potluck", "train", "--game", "overcooked/forced_coordination", "--backbone", "tabular",
+        "--horizon", "60",
         "--rounds", str(ROUNDS), "--episodes-per-round", str(K), "--temperature", "1", "--learner.beta", "0",
         "--out", str(folder), "--name", "run",
     ]  # fmt: skip
