@@ -399,3 +399,25 @@ async def test_cancelling_leaves_a_resumable_run(world, table_config, table_sess
     again = await train_with(table_session(resumed_config(table_config.run_dir, None, "", "")), True, quiet)
     whole = await train_with(table_session(table_config.model_copy(update={"name": "whole"})), False, quiet)
     assert state_of(again.path) == state_of(whole.path)
+
+
+async def test_tracing_shows_the_round_and_changes_no_byte(world, table_config, table_session, quiet, monkeypatch):
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from potluck.telemetry import context
+
+    without = await train_with(table_session(), False, quiet)
+    exporter, provider = InMemorySpanExporter(), sdk.TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(context, "_TRACER", provider.get_tracer("potluck"))
+    traced = await train_with(table_session(table_config.model_copy(update={"name": "traced"})), False, quiet)
+    assert state_of(traced.path) == state_of(without.path)
+    spans = exporter.get_finished_spans()
+    rounds = {span.context.span_id: span for span in spans if span.name == "round"}
+    assert len(rounds) == 6
+    assert all(span.parent is None for span in rounds.values())
+    learned = [span for span in spans if span.name == "learner_step"]
+    assert len(learned) == 2 * sum(line["skipped"] is None for line in traced.metrics())
+    assert all(span.parent.span_id in rounds for span in learned)

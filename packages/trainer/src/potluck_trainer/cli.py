@@ -16,6 +16,8 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+from potluck.rpc.errors import PotluckError
+from potluck.telemetry.setup import configure, shutdown
 from potluck_trainer.arguments import COMMANDS, parse
 from potluck_trainer.errors import ConfigError, TrainerError
 
@@ -52,13 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(job: Callable[[], Coroutine[Any, Any, int]]) -> int:
     """Runs a command's coroutine; Ctrl-C and SIGTERM end it cleanly, a second one at once."""
-    from potluck.rpc.errors import PotluckError
-
     try:
+        configure("potluck")
         return asyncio.run(_interruptible(job()))
     except PotluckError as error:
         print(f"potluck: {error}", file=sys.stderr)
         return 1
+    finally:
+        shutdown()
 
 
 async def _interruptible(job: Awaitable[int]) -> int:

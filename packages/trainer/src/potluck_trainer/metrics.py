@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from potluck.play import EpisodeResult
+from potluck.play import DecisionRecord, EpisodeResult
 
 from potluck_trainer.algorithms.base import Advantages
 from potluck_trainer.learners.base import UpdateReport
@@ -54,7 +54,7 @@ def _agent(agent: str, results: list[EpisodeResult], report: UpdateReport | None
     masses = [record.label_mass for record in records if not math.isnan(record.label_mass)]
     numbers: dict[str, Any] = {
         "decisions": len(records),
-        "entropy": _mean([_entropy(record.probabilities) for record in records]),
+        "entropy": _entropy(records),
         "label_mass": _mean(masses),
         "cut": sum(record.cut for record in records),
     }
@@ -74,8 +74,10 @@ def _agent(agent: str, results: list[EpisodeResult], report: UpdateReport | None
     }
 
 
-def _entropy(probabilities: tuple[float, ...]) -> float:
-    return -sum(p * math.log(p) for p in probabilities if p > 0)
+def _entropy(records: list[DecisionRecord]) -> float | None:
+    """Mean entropy of the menu distributions, in nats."""
+    p = np.array([p for record in records for p in record.probabilities if p > 0])
+    return float(-(p * np.log(p)).sum() / len(records)) if records else None
 
 
 def _mean(values: list[float]) -> float | None:

@@ -108,7 +108,7 @@ class MergedDecoder:
         attention = layer.self_attn
         flat = functional.linear(layer.input_layernorm(h), weights.qkv, weights.qkv_bias)
         heads = flat.view(*flat.shape[:-1], -1, self._head_dim)
-        q, k, v = heads.split([self._heads, self._kv_heads, self._kv_heads], dim=-2)
+        q, k, v = torch.split(heads, [self._heads, self._kv_heads, self._kv_heads], dim=-2)
         if hasattr(attention, "q_norm"):
             q, k = attention.q_norm(q), attention.k_norm(k)
         return _rotate(q, turn).transpose(1, 2), _rotate(k, turn).transpose(1, 2), v.transpose(1, 2)

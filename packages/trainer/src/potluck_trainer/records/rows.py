@@ -63,7 +63,8 @@ class Texts:
 def policy_name(spec: EpisodeSpec, agent: str) -> str:
     """An adapter's digest, or the name of a builtin or baseline."""
     if agent in spec.baselines:
-        return Baseline.Name(spec.baselines[agent]).removeprefix("BASELINE_").lower()
+        baseline = spec.baselines[agent]
+        return baseline if isinstance(baseline, str) else Baseline.Name(baseline).removeprefix("BASELINE_").lower()
     policy = spec.policies[agent]
     return policy.adapter or BuiltinPolicy.Name(policy.builtin).removeprefix("BUILTIN_POLICY_").lower()
 
