@@ -67,7 +67,9 @@ def test_light_import_check_sees_torch() -> None:
 
 def test_env_server_runs_alone_and_holds_no_torch() -> None:
     code = (
-        "import importlib.util as u, potluck_envs.service, overcooked_ai_py\n"
+        "import importlib.util as u, potluck_envs.service\n"
+        "from potluck_envs.overcooked import provider\n"
+        "provider.make('overcooked/cramped_room').reset(0)\n"
         "names = ('torch', 'transformers', 'gym', 'pygame', 'tensorflow', 'potluck_trainer')\n"
         "print([m for m in names if u.find_spec(m)])"
     )
