@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+
 from potluck.common.v1.common_pb2 import Item, LabelScheme, Prompt
 from potluck.env.v1.env_service_pb2 import Finished, GameInfo, OptionRecord, Recording, StepRecord
 from potluck.play import DecisionRecord, EpisodeLost, EpisodeResult

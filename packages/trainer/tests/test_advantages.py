@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from potluck_trainer.algorithms import episode, registry, return_to_go
 from potluck_trainer.algorithms.base import EpisodeReturns, RoundReturns, Skip
 from potluck_trainer.config import AlgorithmConfig

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from potluck_trainer import cli
 from potluck_trainer.config import RunConfig
 from potluck_trainer.config_file import load_toml

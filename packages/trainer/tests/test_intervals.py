@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from potluck_trainer.intervals import apart, mean_interval, paired_difference
 
 

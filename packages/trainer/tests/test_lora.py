@@ -8,13 +8,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from transformers import Qwen3Config, Qwen3ForCausalLM  # noqa: E402
+
 from potluck_trainer.config import LearnerConfig  # noqa: E402
 from potluck_trainer.errors import AgreementError, BackboneError, CheckpointError  # noqa: E402
 from potluck_trainer.learners import trie  # noqa: E402
 from potluck_trainer.learners.base import Sample  # noqa: E402
 from potluck_trainer.learners.lora import LoraTeam  # noqa: E402
 from potluck_trainer.learners.packing import microbatches, pack  # noqa: E402
-from transformers import Qwen3Config, Qwen3ForCausalLM  # noqa: E402
 
 BASE = "b" * 64
 TEMPERATURE = 0.9

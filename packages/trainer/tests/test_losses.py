@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from potluck_trainer import losses
 from potluck_trainer.learners.base import minibatches
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from potluck_trainer.errors import ServiceError
 from potluck_trainer.services import Command, running
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from safetensors.numpy import load
+
 from potluck_trainer.config import LearnerConfig
 from potluck_trainer.errors import AgreementError, CheckpointError, NonFiniteError
 from potluck_trainer.learners.base import Sample
 from potluck_trainer.learners.table import CONFIG_JSON, TableTeam, table_keys
-from safetensors.numpy import load
 
 BASE = "b" * 64
 

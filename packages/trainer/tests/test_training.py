@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+
 from potluck.policy.v1.policy_service_pb2 import BackboneKind
 from potluck_trainer import run_folder
 from potluck_trainer.commands import train as train_command
@@ -99,8 +100,9 @@ async def test_resumed_equals_uninterrupted_with_a_language_model(
     world, table_config, make_session, fake_policy, base_digest, agents, tmp_path, quiet, monkeypatch
 ):
     torch = pytest.importorskip("torch")
-    from potluck_trainer.learners.lora import LoraTeam
     from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    from potluck_trainer.learners.lora import LoraTeam
 
     world.steps = 5
     torch.manual_seed(0)

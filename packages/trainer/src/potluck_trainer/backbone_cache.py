@@ -20,7 +20,6 @@ from typing import BinaryIO
 from potluck.play import PolicyClient
 from potluck.policy.v1.policy_service_pb2 import BackboneFile, FetchBackboneRequest
 from potluck.rpc.errors import typed_errors
-
 from potluck_trainer.errors import BackboneError
 from potluck_trainer.learners.base import canonical_json
 

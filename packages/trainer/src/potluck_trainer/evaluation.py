@@ -11,7 +11,6 @@ from potluck.env.v1.env_service_pb2 import Detail
 from potluck.play import EpisodeResult, EpisodeSpec, play
 from potluck.telemetry import names
 from potluck.telemetry.context import start_span
-
 from potluck_trainer.checkpoints import Checkpoint
 from potluck_trainer.errors import WrongPolicyError
 from potluck_trainer.intervals import Interval, mean_interval, paired_difference

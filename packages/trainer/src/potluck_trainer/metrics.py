@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from potluck.play import DecisionRecord, EpisodeResult
 
+from potluck.play import DecisionRecord, EpisodeResult
 from potluck_trainer.algorithms.base import Advantages
 from potluck_trainer.learners.base import UpdateReport
 from potluck_trainer.rollouts import Collected

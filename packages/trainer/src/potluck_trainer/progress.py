@@ -7,9 +7,10 @@ import time
 from types import TracebackType
 from typing import Any, Self, TextIO
 
-from potluck.play import Wave
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from potluck.play import Wave
 
 
 class Reporter:

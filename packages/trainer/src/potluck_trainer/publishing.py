@@ -8,7 +8,6 @@ from potluck.play import PolicyClient
 from potluck.rpc.errors import PotluckError
 from potluck.telemetry import names
 from potluck.telemetry.context import start_span
-
 from potluck_trainer.learners.base import Adapter, Team
 
 LEASE_S = 3600

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from potluck.play import EpisodeLost, EpisodeResult, EpisodeSpec, OnWave, adapter, play
 
+from potluck.play import EpisodeLost, EpisodeResult, EpisodeSpec, OnWave, adapter, play
 from potluck_trainer.algorithms.base import Advantages, EpisodeReturns, RoundReturns
 from potluck_trainer.errors import TrainerError, WrongPolicyError
 from potluck_trainer.learners.base import Sample, derive_seed

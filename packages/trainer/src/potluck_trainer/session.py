@@ -11,7 +11,6 @@ from potluck.common.v1.common_pb2 import LabelScheme
 from potluck.env.v1.env_service_pb2 import GameInfo
 from potluck.play import EnvPool, PlayOptions, PolicyClient
 from potluck.policy.v1.policy_service_pb2 import BackboneKind, DescribeResponse
-
 from potluck_trainer.backbone_cache import fetch_backbone
 from potluck_trainer.config import RunConfig
 from potluck_trainer.errors import ConfigError

@@ -9,7 +9,6 @@ from pathlib import Path
 from potluck.env.v1.env_service_pb2 import Baseline
 from potluck.play import adapter, builtin
 from potluck.policy.v1.policy_service_pb2 import BuiltinPolicy, Policy
-
 from potluck_trainer.checkpoints import Checkpoint, read_adapter
 from potluck_trainer.errors import ConfigError
 from potluck_trainer.learners.base import Adapter

@@ -16,7 +16,6 @@ from functools import partial
 
 from potluck.telemetry import names
 from potluck.telemetry.context import start_span
-
 from potluck_trainer.algorithms import registry
 from potluck_trainer.algorithms.base import Advantages, Estimator
 from potluck_trainer.checkpoints import Checkpoint

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from potluck.play import EpisodeSpec, adapter, play
 
+from potluck.play import EpisodeSpec, adapter, play
 from potluck_trainer.learners.base import derive_seed
 from potluck_trainer.session import Session
 

@@ -10,7 +10,6 @@ from potluck.audit.v1.audit_service_pb2 import GetAuditRequest, Services, StartA
 from potluck.audit.v1.audit_service_pb2_grpc import AuditServiceStub
 from potluck.rpc.channel import connect, wait_ready
 from potluck.rpc.errors import from_status, typed_errors
-
 from potluck_trainer.commands.eval import judge
 from potluck_trainer.commands.train import train_with
 from potluck_trainer.config import RunConfig

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from potluck.env.v1.env_service_pb2 import Recording
 from potluck.play import EnvPool
 from potluck.rpc.errors import PotluckError, Reason
-
 from potluck_trainer.errors import RecordError
 from potluck_trainer.progress import Reporter
 from potluck_trainer.records.reader import find_episode, parts, read_part

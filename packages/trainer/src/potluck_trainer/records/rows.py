@@ -13,7 +13,6 @@ from potluck.common.v1.common_pb2 import Item, Prompt
 from potluck.env.v1.env_service_pb2 import Baseline, GameInfo, Progress
 from potluck.play import DecisionRecord, EpisodeResult, EpisodeSpec
 from potluck.policy.v1.policy_service_pb2 import BuiltinPolicy
-
 from potluck_trainer.algorithms.base import Floats
 from potluck_trainer.records.schema import SCHEMA_VERSION
 
