@@ -68,10 +68,10 @@ def test_light_import_check_sees_torch() -> None:
 def test_env_server_runs_alone_and_holds_no_torch() -> None:
     code = (
         "import importlib.util as u, potluck_envs.service\n"
-        "from potluck_envs.overcooked import provider\n"
-        "provider.make('overcooked/cramped_room').reset(0)\n"
         "names = ('torch', 'transformers', 'gym', 'pygame', 'tensorflow', 'potluck_trainer')\n"
-        "print([m for m in names if u.find_spec(m)])"
+        "print([m for m in names if u.find_spec(m)])\n"
+        "from potluck_envs.overcooked import provider\n"
+        "provider.make('overcooked/cramped_room').reset(0)"
     )
     done = run("uv", "run", "--frozen", "--isolated", "--package", "potluck-envs", "python", "-c", code, env=ISOLATED)
     assert done.returncode == 0, done.stderr
