@@ -20,7 +20,7 @@ from pretrain.vocabulary import Vocabulary
 MOST = 26
 PROBES = ("held", "mate", "tool-a", "tool-b", "last", "count")
 ABSENT = -1
-SAMPLED, RECALLED, AGAIN = 0.03, 2, 4
+SAMPLED, RECALLED, AGAIN = 0.03, 3, 2
 
 
 class Prompt(NamedTuple):
@@ -199,7 +199,7 @@ def batches(
         waiting = sorted((next(stream) for _ in range(pool)), key=lambda prompt: len(prompt.tokens))
         groups: list[list[Prompt]] = [[]]
         for prompt in waiting:
-            if (len(groups[-1]) + 1) * (len(prompt.tokens) + 55) > tokens:
+            if (len(groups[-1]) + 1) * (len(prompt.tokens) + 36) > tokens:
                 groups.append([])
             groups[-1].append(prompt)
         rng.shuffle(groups)

@@ -5,44 +5,54 @@ it. Left to chance both appear only after more tokens than a CPU sees in an hour
 they are there from the first step and training shapes them. The finished model is an ordinary Qwen3 all the same.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 LOOK_BACK = (1, 2, 3)
-SHARP, MATCHING = 2.3, 1.9
+SHARP, MATCHING = 2.3, 2.0
 FAST, SLOW_FROM = 3, 5
 WRITE, NOISE = 0.15, 0.02
 
 
+class Shared(NamedTuple):
+    """Vectors that the embedding puts into every token, every label, and `answer` and `choose`."""
+
+    common: Tensor
+    label: Tensor
+    goal: Tensor
+
+
 @torch.no_grad()
-def plant_heads(body: Any, common: Tensor, label: Tensor) -> None:
-    """Write the head start into a freshly drawn body; all tokens share the vector `common`, all labels `label`."""
-    width, hidden = body.config.head_dim, common.numel()
+def plant_heads(body: Any, shared: Shared) -> None:
+    """Write the head start into a freshly drawn body."""
+    width, hidden, theta = body.config.head_dim, body.config.hidden_size, body.config.rope_parameters["rope_theta"]
+    common = shared.common
     aside = torch.eye(hidden) - torch.outer(common, common) / common.square().sum()
     reads = [_orthogonal(width, hidden) @ aside for _ in LOOK_BACK]
     base = _orthogonal(hidden, hidden)
     places = [base[:, [(i * width + j) % hidden for j in range(width)]] for i in range(len(LOOK_BACK))]
-    speeds = body.config.rope_parameters["rope_theta"] ** (-torch.arange(FAST) * 2 / width)
+    first, middle, last = (layer.self_attn for layer in body.layers)
+    speeds = theta ** (-torch.arange(FAST) * 2 / width)
+    unit = common / common.square().sum() / 2
     for head, offset in enumerate(LOOK_BACK):
         key, query = _looking_back(offset, speeds, width)
-        unit = common / common.square().sum() / 2
-        _set(
-            body.layers[0].self_attn, head, torch.outer(query, unit), torch.outer(key, unit), reads[head], places[head]
-        )
+        _set(first, head, torch.outer(query, unit), torch.outer(key, unit), reads[head], places[head])
     slow = _slow(width)[:, None]
-    for layer in body.layers[1:]:
-        for head in range(body.config.num_attention_heads):
+    for attention, write in ((middle, 1.0), (last, 2.0)):
+        for head in (0, 1):
             copied = _orthogonal(width, hidden) @ aside
-            if head < len(LOOK_BACK):
-                _set(layer.self_attn, head, slow * reads[head], slow * places[head].T, copied, copied.T)
-            else:
-                _set(layer.self_attn, head, slow * copied, slow * copied, places[0].T, reads[0].T)
-    last = body.layers[-1].self_attn
-    query, key = _to_labels(common, label, width)
-    copied = _orthogonal(width, hidden) @ aside
-    _set(last, body.config.num_attention_heads - 1, query, key, copied, copied.T * 2)
+            _set(attention, head, slow * reads[head], slow * places[head].T, copied, copied.T * write)
+        copied = _orthogonal(width, hidden) @ aside
+        _set(attention, 2, slow * copied, slow * copied, places[0].T, reads[0].T * write)
+    after_goal, after_label = places[0] @ (reads[0] @ shared.goal), places[0] @ (reads[0] @ shared.label)
+    found = _apart(after_goal, torch.stack([common, shared.label, after_label], dim=1))
+    labels = _apart(shared.label, common[:, None])
+    for attention, mark, write in ((middle, found, 3.0), (last, labels, 2.0)):
+        copied = _orthogonal(width, hidden) @ aside
+        query, key = _to_marked(common, mark, width)
+        _set(attention, 3, query, key, copied, copied.T * write)
     for depth, layer in enumerate(body.layers):
         for norm in (layer.self_attn.q_norm, layer.self_attn.k_norm):
             norm.weight.fill_(MATCHING if depth else SHARP)
@@ -54,6 +64,12 @@ def _set(attention: Any, head: int, query: Tensor, key: Tensor, value: Tensor, o
     for linear, planted in ((attention.q_proj, query), (attention.k_proj, key), (attention.v_proj, value)):
         linear.weight[rows] = linear.weight[rows].clamp(-NOISE, NOISE) + planted
     attention.o_proj.weight[:, rows] = out * WRITE
+
+
+def _apart(mark: Tensor, others: Tensor) -> Tensor:
+    """What is left of a vector beside the span of others."""
+    basis = torch.linalg.qr(others).Q
+    return mark - basis @ (basis.T @ mark)
 
 
 def _orthogonal(rows: int, columns: int) -> Tensor:
@@ -75,9 +91,9 @@ def _looking_back(offset: int, speeds: Tensor, width: int) -> tuple[Tensor, Tens
     return key, query
 
 
-def _to_labels(common: Tensor, label: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Query and key with which any token attends to the labels before it."""
-    mark, rest = torch.zeros(width), torch.zeros(width)
-    mark[width // 2 - 1], rest[width // 2 - 2] = 1.0, 1.0
-    own, shared = label / label.square().sum(), common / common.square().sum()
-    return torch.outer(mark - rest / 2, shared), torch.outer(3 * mark, own) + torch.outer(rest, shared)
+def _to_marked(common: Tensor, mark: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Query and key with which any token attends to the tokens before it that carry a mark."""
+    found, rest = torch.zeros(width), torch.zeros(width)
+    found[width // 2 - 1], rest[width // 2 - 2] = 1.0, 1.0
+    own, constant = mark / mark.square().sum(), common / common.square().sum()
+    return torch.outer(found - rest, constant), torch.outer(1.2 * found, own) + torch.outer(rest, constant)

@@ -15,7 +15,7 @@ from torch.nn import functional
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from pretrain.corpus import PROBES
-from pretrain.heads import plant_heads
+from pretrain.heads import Shared, plant_heads
 from pretrain.vocabulary import CONTEXT, ORDINALS, SPECIAL, Vocabulary
 
 EMBEDDING_STD = 0.1
@@ -68,14 +68,15 @@ class FactorisedEmbedding(nn.Module):
         words = torch.randn(first, hidden) * EMBEDDING_STD
         numbers = vocabulary.ids["0"]
         features = _number_features() @ torch.randn(8, hidden) * EMBEDDING_STD / 2
-        self.common = torch.randn(hidden) * EMBEDDING_STD * 0.7
-        self.label = torch.randn(hidden) * EMBEDDING_STD * 0.6
-        goal = torch.randn(hidden) * EMBEDDING_STD * 1.2
+        common = torch.randn(hidden) * EMBEDDING_STD * 0.7
+        label = torch.randn(hidden) * EMBEDDING_STD * 0.8
+        goal = torch.randn(hidden) * EMBEDDING_STD * 1.6
         for word in ("answer", "choose"):
             words[vocabulary.ids[word]] = words[vocabulary.ids[word]] / 2 + goal
         words[numbers : numbers + 100] = words[numbers : numbers + 100] * 0.5 + features
-        self.words = nn.Parameter(words + self.common)
-        self.ordinals = nn.Parameter(self.label + torch.randn(len(ORDINALS), hidden) * EMBEDDING_STD * 0.7)
+        self.words = nn.Parameter(words + common)
+        self.shared = Shared(common, label, goal)
+        self.ordinals = nn.Parameter(label + torch.randn(len(ORDINALS), hidden) * EMBEDDING_STD * 0.7)
         self.own = nn.Parameter(torch.randn(len(stems) * len(ORDINALS), hidden) * EMBEDDING_STD * 0.1)
         self.stem_ids: Tensor
         self.register_buffer("stem_ids", torch.tensor([vocabulary.ids[stem] for stem in stems]))
@@ -103,7 +104,7 @@ class Pupil(nn.Module):
         nn.init.constant_(self.causal.model.norm.weight, LOGIT_GAIN)
         for probe in self.probes:
             nn.init.normal_(probe.weight, std=LOGIT_GAIN * shape.hidden**-0.5)
-        plant_heads(self.causal.model, self.embedding.common, self.embedding.label)
+        plant_heads(self.causal.model, self.embedding.shared)
 
     def _keep(self, module: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
         self._entering = args[0] if args else kwargs["hidden_states"]

@@ -92,8 +92,9 @@ class Run:
         say(row)
 
     def growth(self) -> float:
-        """How long prompts may be, from short ones at the start to any length."""
-        return min(1.0, 0.4 + self.done / FULL_LENGTH_AT)
+        """How long prompts may be: short at the start of a fresh run, then of any length."""
+        start = 1.0 if self.options.resume else 0.3
+        return min(1.0, start + self.done / FULL_LENGTH_AT)
 
     def step(self) -> dict[str, float]:
         """One update; returns its losses and the questions answered."""
