@@ -62,6 +62,7 @@ async def collect(
     specs = dict(enumerate(round_specs(session, digests, round_number)))
     options = session.play_options(tokens=tokens, temperature=session.config.temperature)
     lost: list[int] = []
+    last = ""
     while specs:
         try:
             played = await play(list(specs.values()), session.envs, session.policy, options, on_wave)
@@ -69,14 +70,13 @@ async def collect(
             member = next(k for k, spec in specs.items() if spec.episode_id == error.metadata["episode_id"])
             log.warning("round %d goes on without member %d: %s", round_number, member, error)
             lost.append(member)
+            last = str(error)
             del specs[member]
             continue
         results = dict(zip(specs, played, strict=True))
         check_identity(session, results.values(), digests)
         return Collected(results, tuple(lost))
-    raise TrainerError(
-        f"every episode of round {round_number} was lost; look into the env servers' logs, then --resume"
-    )
+    raise TrainerError(f"every episode of round {round_number} was lost, lastly: {last}; then go on with --resume")
 
 
 def check_identity(session: Session, results: Iterable[EpisodeResult], digests: Mapping[str, str]) -> None:

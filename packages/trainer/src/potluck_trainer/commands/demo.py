@@ -17,7 +17,7 @@ from potluck_trainer.evaluation import Judgement
 from potluck_trainer.intervals import apart
 from potluck_trainer.progress import Reporter, clock
 from potluck_trainer.run_folder import RunFolder
-from potluck_trainer.services import audit_server, env_server, policy_server, running
+from potluck_trainer.services import audit_server, running, with_services
 from potluck_trainer.session import open_session
 
 AUDIT_TIMEOUT_S = 1800.0
@@ -26,12 +26,10 @@ AUDIT_TIMEOUT_S = 1800.0
 async def demo(config: RunConfig, reporter: Reporter) -> None:
     """Trains (or goes on with an unfinished demo), evaluates, audits, and sums up."""
     started = time.monotonic()
-    commands = [env_server(config), policy_server(config), audit_server()]
     logs = config.run_dir / "logs"
-    async with running(commands, logs, config.services.start_timeout_s, config.services.threads) as services:
-        env, policy, audit = (service.address for service in services)
-        reporter.say(f"env server {env}, policy server {policy}, audit server {audit} (logs in {logs})")
-        ready = config.model_copy(update={"envs": env, "policy": policy})
+    timeout_s, threads = config.services.start_timeout_s, config.services.threads
+    async with with_services(config, logs) as ready, running([audit_server()], logs, timeout_s, threads) as (audit,):
+        reporter.say(f"env server {ready.envs}, policy server {ready.policy}, audit server {audit.address}")
         async with open_session(ready) as session:
             resume = (config.run_dir / "checkpoints.jsonl").exists()
             run = await train_with(session, resume, reporter)
@@ -39,7 +37,7 @@ async def demo(config: RunConfig, reporter: Reporter) -> None:
             teams = ["trained", "frozen", "uniform", *(f"solo/{agent}" for agent in session.agents)]
             judgements = await judge(session, run, run.checkpoints.best(), teams, reporter)
         judged = time.monotonic()
-        report = await audit_run(audit, run, Services(envs=[env], policy=policy), reporter)
+        report = await audit_run(audit.address, run, Services(envs=ready.env_addresses, policy=ready.policy), reporter)
     ended = time.monotonic()
     reporter.say(summary(judgements, run, report))
     reporter.say(
