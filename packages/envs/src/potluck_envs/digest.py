@@ -34,14 +34,13 @@ class TrajectoryDigest:
 
     def step(self, step: Step, state: bytes) -> None:
         """One primitive step and the state it led to."""
-        primitives = ",".join(agent.primitive for agent in step.agents).encode()
+        primitives = ",".join([agent.primitive for agent in step.agents]).encode()
         rewards = struct.pack(f"<{len(step.agent_rewards)}d", *step.agent_rewards)
-        self._part(b"S", b"%s\0%s" % (primitives, rewards))
-        self._part(b"E", state)
+        body = b"%s\0%s" % (primitives, rewards)
+        self._hash.update(b"S%d:%sE%d:%s" % (len(body), body, len(state), state))
 
     def _part(self, kind: bytes, body: bytes) -> None:
-        self._hash.update(b"%s%d:" % (kind, len(body)))
-        self._hash.update(body)
+        self._hash.update(b"%s%d:%s" % (kind, len(body), body))
 
     def copy(self) -> TrajectoryDigest:
         """An independent digest that goes on from here."""

@@ -22,7 +22,7 @@ from potluck_optionlib.menus import WAIT, Menu
 from potluck_envs.baselines import Baseline, as_message, pick
 from potluck_envs.digest import TrajectoryDigest
 from potluck_envs.errors import InvalidField, WrongAgent
-from potluck_envs.messages import decision_point, step_record
+from potluck_envs.messages import fill_point, step_record
 from potluck_envs.offers import Answer, by_letter, by_text, check_form, json_rules, offer
 from potluck_envs.registry import Library, agent_name
 from potluck_envs.seat import Seat
@@ -251,7 +251,11 @@ class Episode:
 
     def _menu(self, seat: Seat) -> Menu:
         interface = self.settings.interface
-        if seat.baseline == pb.BASELINE_GREEDY or isinstance(seat.baseline, str) or (interface == pb.INTERFACE_JSON and not seat.decides):
+        if (
+            seat.baseline == pb.BASELINE_GREEDY
+            or isinstance(seat.baseline, str)
+            or (interface == pb.INTERFACE_JSON and not seat.decides)
+        ):
             interface = pb.INTERFACE_MENU
         return offer(self.game, self.library.guards, interface, seat.index, self._source, seat.decisions)
 
@@ -285,8 +289,10 @@ class Episode:
 
     def _boundary(self) -> pb.Menus:
         game = self.game
-        points = [decision_point(self.seats[i], menu, game.observe(i)) for i, menu in self._pending.items()]
-        return pb.Menus(step=game.steps, boundary=self.boundary, decisions=points, progress=self._take_progress())
+        menus = pb.Menus(step=game.steps, boundary=self.boundary, progress=self._take_progress())
+        for index, menu in self._pending.items():
+            fill_point(menus.decisions.add(), self.seats[index], menu, game.observe(index))
+        return menus
 
     def _take_progress(self) -> pb.Progress:
         progress, self._progress = self._progress, pb.Progress()

@@ -22,8 +22,15 @@ ACTIVITIES = {
 
 def items(menu: Menu) -> list[Item]:
     """A menu's items in letter order."""
-    return [
-        Item(
+    prompt = Prompt()
+    _fill(prompt, menu)
+    return list(prompt.items)
+
+
+def _fill(prompt: Prompt, menu: Menu) -> None:
+    add = prompt.items.add
+    for letter, word, instance, view in zip(menu.letters, menu.words, menu.instances, menu.views, strict=True):
+        add(
             letter=letter,
             word=word,
             option=instance.option,
@@ -33,22 +40,16 @@ def items(menu: Menu) -> list[Item]:
             action_key=view.action_key,
             greedy=view.greedy,
         )
-        for letter, word, instance, view in zip(menu.letters, menu.words, menu.instances, menu.views, strict=True)
-    ]
 
 
-def decision_point(seat: Seat, menu: Menu, observation: Observation) -> pb.DecisionPoint:
-    """What one agent is told at a boundary."""
-    prompt = Prompt(
-        rules=seat.rules,
-        observation=observation.text,
-        memory=seat.memory,
-        items=items(menu),
-        state_key=observation.state_key,
-    )
-    return pb.DecisionPoint(
-        agent=seat.name, decision=seat.decisions, prompt=prompt, menu_digest=menu.digest, cut=menu.cut
-    )
+def fill_point(point: pb.DecisionPoint, seat: Seat, menu: Menu, observation: Observation) -> None:
+    """Fills in what one agent is told at a boundary; messages inside others are built in place, as copies cost."""
+    point.agent, point.decision = seat.name, seat.decisions
+    point.menu_digest, point.cut = menu.digest, menu.cut
+    prompt = point.prompt
+    prompt.rules, prompt.observation, prompt.state_key = seat.rules, observation.text, observation.state_key
+    prompt.memory.extend(seat.memory)
+    _fill(prompt, menu)
 
 
 def step_record(number: int, step: Step, names: Sequence[str], positions: bool) -> pb.StepRecord:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Activity(StrEnum):
@@ -43,8 +43,7 @@ NOOP = Instance("noop")
 """What a seat played by the `noop` baseline executes; never offered in a menu and never ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class ItemView:
+class ItemView(NamedTuple):
     """How an instance looks to an agent; see potluck.common.v1.Item."""
 
     stem: str
@@ -63,8 +62,7 @@ class Observation:
     state_key: str
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStep:
+class AgentStep(NamedTuple):
     """One agent after one primitive step."""
 
     x: int

@@ -19,6 +19,10 @@ from potluck_optionlib.contracts import canonical_json
 from potluck_optionlib.errors import ContractMismatchError, GuardFormatError
 
 
+_VERDICTS = 4096
+"""Verdicts that a library keeps at most."""
+
+
 class Channel(StrEnum):
     """How a guard came about."""
 
@@ -114,8 +118,21 @@ class GuardLibrary(_Frozen):
                 index.setdefault(guard.option, []).append(tuple(sorted(guard.when.items())))
         return {option: tuple(conjunctions) for option, conjunctions in index.items()}
 
+    @cached_property
+    def _verdicts(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], bool]:
+        return {}
+
     def forbids(self, option: str, features: Mapping[str, str]) -> bool:
-        """Does an inferred guard match?"""
+        """Does an inferred guard match? Verdicts are kept: read sets are small and come again."""
+        key = (option, tuple(features.items()))
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            if len(self._verdicts) >= _VERDICTS:
+                self._verdicts.clear()
+            verdict = self._verdicts[key] = self._matches(option, features)
+        return verdict
+
+    def _matches(self, option: str, features: Mapping[str, str]) -> bool:
         for conjunction in self._index.get(option, ()):
             for name, value in conjunction:
                 if features.get(name) != value:

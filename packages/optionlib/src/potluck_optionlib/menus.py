@@ -11,8 +11,10 @@ import hashlib
 import random
 import string
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Protocol, TypeGuard, runtime_checkable
 
 from potluck_optionlib.contracts import map_order
 from potluck_optionlib.game import Instance, ItemView, SymbolicGame
@@ -51,26 +53,43 @@ class Menu:
         return index if 0 <= index < len(self.instances) else None
 
 
+@runtime_checkable
+class QuickGame(Protocol):
+    """What a game may bring besides, where asking instance by instance costs it too much."""
+
+    def feasible(self, agent: int, guards: GuardLibrary) -> list[Instance]:
+        """Exactly what `feasible` would find: same instances, same order."""
+        ...
+
+
 def feasible(game: SymbolicGame, agent: int, guards: GuardLibrary) -> list[Instance]:
     """Candidates that no guard forbids and the executor would accept now; never empty."""
+    return game.feasible(agent, guards) if _quick(game) else one_by_one(game, agent, guards)
+
+
+def one_by_one(game: SymbolicGame, agent: int, guards: GuardLibrary) -> list[Instance]:
+    """`feasible` by the contracts alone."""
     kept = []
-    last: tuple[str, Mapping[str, str]] | None = None
-    forbidden = False
     for instance in game.candidates(agent):
         option = instance.option
         if option != WAIT:
-            if guards.guards_option(option):
-                features = game.features(agent, instance)
-                if last is None or last[0] != option or last[1] is not features:
-                    last, forbidden = (option, features), guards.forbids(option, features)
-                if forbidden:
-                    continue
+            if guards.guards_option(option) and guards.forbids(option, game.features(agent, instance)):
+                continue
             if game.explicit(agent, instance) is not None:
                 continue
         kept.append(instance)
     if not any(instance.option == WAIT for instance in kept):
         kept.append(Instance(WAIT))
     return kept
+
+
+def _quick(game: SymbolicGame) -> TypeGuard[QuickGame]:
+    return _is_quick(type(game))
+
+
+@cache
+def _is_quick(kind: type[SymbolicGame]) -> bool:
+    return issubclass(kind, QuickGame)
 
 
 def build_menu(
@@ -116,6 +135,8 @@ def _words(entries: Sequence[tuple[Instance, ItemView]]) -> list[str]:
             by_stem[view.stem].append(index)
     words = [view.stem for _, view in entries]
     for stem, indices in by_stem.items():
-        for ordinal, index in enumerate(sorted(indices, key=lambda i: map_order(entries[i][0].target)), start=1):
+        if len(indices) > 1:
+            indices.sort(key=lambda i: map_order(entries[i][0].target))
+        for ordinal, index in enumerate(indices, start=1):
             words[index] = f"{stem}{ordinal}"
     return words

@@ -11,7 +11,6 @@ Object identity rides on the engine's own objects, which it hands from dispenser
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -137,11 +136,15 @@ class Engine:
         self._counts = dict(snapshot.counts)
 
     def state_bytes(self) -> bytes:
-        """Canonical bytes of what the engine simulates (identities are bookkeeping and left out)."""
+        """Canonical JSON of what the engine simulates (identities are bookkeeping and left out).
+
+        Written out by hand, at every step: names are plain words and the rest is whole numbers.
+        """
         state = self.state
-        players = [(p.position, p.orientation, _plain(p.held_object)) for p in state.players]
-        objects = sorted((_plain(item) for item in state.objects.values()), key=lambda item: item[1])
-        return json.dumps((state.timestep, players, objects), separators=(",", ":")).encode()
+        players = ",".join([_plain_player(player) for player in state.players])
+        items = state.objects
+        objects = ",".join([_plain(items[cell]) for cell in sorted(items)])
+        return f"[{state.timestep},[{players}],[{objects}]]".encode()
 
     def reference(self) -> OvercookedState:
         """An independent upstream state, for comparisons."""
@@ -244,9 +247,14 @@ def _unpack(packed: Packed | None) -> Any:
     return item
 
 
-def _plain(item: Any) -> Any:
-    if item is None:
-        return None
-    tick = item._cooking_tick if item.name == "soup" else -1
-    parts = [part.name for part in item._ingredients] if item.name == "soup" else []
-    return item.name, item.position, tick, parts
+def _plain_player(player: Any) -> str:
+    (x, y), (dx, dy), held = player.position, player.orientation, player.held_object
+    return f"[[{x},{y}],[{dx},{dy}],{'null' if held is None else _plain(held)}]"
+
+
+def _plain(item: Any) -> str:
+    x, y = item.position
+    if item.name != "soup":
+        return f'["{item.name}",[{x},{y}],-1,[]]'
+    parts = ",".join([f'"{part.name}"' for part in item._ingredients])
+    return f'["soup",[{x},{y}],{item._cooking_tick},[{parts}]]'

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from potluck_optionlib.contracts import Change, Contract, contracts_digest
 from potluck_optionlib.game import (
@@ -26,12 +27,16 @@ from potluck_optionlib.game import (
     Sprite,
     Step,
 )
+from potluck_optionlib.guards import GuardLibrary
 
 from potluck_envs.overcooked import greedy, words
+from potluck_envs.overcooked.admission import Admission
 from potluck_envs.overcooked.engine import EngineSnapshot
 from potluck_envs.overcooked.kitchen import NO_FEATURES, Kitchen
 from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, TILES, Layout, Target, load
 from potluck_envs.overcooked.options import (
+    DROP,
+    TAKE,
     TARGET_ABSENT,
     WAIT_STEPS,
     StartCookingEffect,
@@ -43,7 +48,7 @@ from potluck_envs.overcooked.traffic import Chef, Wish, plan
 ENGINE = "overcooked-ai 1.1.0"
 DYNAMICS = "start_cooking"
 PRIMITIVES = (*FACINGS, "stay", "interact")
-_ON_COUNTERS = ("drop_held", "pick_from_counter")
+_ON_COUNTERS = (DROP, TAKE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +73,43 @@ class Snapshot:
     seed: int
 
 
+class _Manual:
+    """What all games on a layout say alike: contracts and texts."""
+
+    def __init__(self, layout: Layout, start_cooking_effect: StartCookingEffect) -> None:
+        self.contracts: Mapping[str, Contract[World]] = library(layout, start_cooking_effect)
+        self.digest = contracts_digest(self.contracts.values())
+        self.admission = Admission(self.contracts)
+        self.rules = tuple(words.rules(layout, seat) for seat in range(len(layout.starts)))
+        self.texts: dict[tuple[str, str, str, str], tuple[str, str]] = {}
+        wait = self.contracts["wait"]
+        text = words.item_text(wait.name, "", "", "", False)
+        self.wait = ItemView(wait.stem, text, 0, wait.name, greedy.IDLE)
+
+
+_manual = lru_cache(maxsize=64)(_Manual)
+
+
 class OvercookedGame:
     """One running kitchen behind options."""
 
     def __init__(self, layout: Layout, start_cooking_effect: StartCookingEffect = "ordered") -> None:
         self.layout = layout
-        self.contracts: Mapping[str, Contract[World]] = library(layout, start_cooking_effect)
-        self._digest = contracts_digest(self.contracts.values())
+        self._manual = _manual(layout, start_cooking_effect)
+        self.contracts = self._manual.contracts
+        self._digest = self._manual.digest
         self._kitchen = Kitchen(layout)
         self._engine = self._kitchen.engine
         self._seats = self._kitchen.seats
         self._spec = GameSpec(
             f"overcooked/{layout.name}", len(self._seats), 400, ENGINE, DYNAMICS, "soups", tuple(self.contracts)
         )
-        self._rules = tuple(words.rules(layout, seat) for seat in self._seats)
-        self._texts: dict[tuple[str, str, str, str], tuple[str, str]] = {}
+        self._texts = self._manual.texts
         self.reset(0)
         self._known = tuple(
-            frozenset((*self.candidates(seat), *(i for _, *both in self._kitchen.counters[seat] for i in both)))
+            frozenset(
+                (*self.candidates(seat), *(i for c in self._kitchen.ground.counters[seat] for i in (c.drop, c.take)))
+            )
             for seat in self._seats
         )
 
@@ -123,6 +147,9 @@ class OvercookedGame:
         for contract in self.contracts.values():
             found += contract.instances(self._kitchen, agent)
         return found
+
+    def feasible(self, agent: int, guards: GuardLibrary) -> list[Instance]:
+        return self._manual.admission.now(self._kitchen, agent, guards)
 
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
         return self._kitchen.features(agent, instance, self.contracts[instance.option].reads)
@@ -184,27 +211,27 @@ class OvercookedGame:
         return self._engine.state_bytes()
 
     def rules(self, agent: int) -> str:
-        return self._rules[agent]
+        return self._manual.rules[agent]
 
     def observe(self, agent: int) -> Observation:
         see = self._kitchen.outlook(agent)
-        return Observation(words.observation(self.layout, see), words.state_key(self.layout, see))
+        return Observation(words.observation(self.layout, see), words.state_key(see))
 
     def view(self, agent: int, instance: Instance) -> ItemView:
         option = instance.option
-        stem = self.contracts[option].stem
-        if option == "wait":
-            return ItemView(stem, words.item_text(option, "", "", "", False), 0, option, 1.0)
+        if not instance.target:
+            return self._manual.wait
         target = self.layout.by_text[instance.target]
         see = self._kitchen.outlook(agent)
         item = self._engine.item(target.cell) if target.kind == COUNTER else "none"
         key = (option, instance.target, see.held, item)
-        if key not in self._texts:
-            self._texts[key] = self._spell(option, target, see.held, item)
-        text, action_key = self._texts[key]
-        distance = self.layout.solo(target.index)[self._kitchen.poses[agent]]
-        value = greedy.score(self.layout, see, option, target, item) - greedy.STEP_COST * distance
-        return ItemView(stem, text, distance if distance < FAR else -1, action_key, value)
+        spelt = self._texts.get(key)
+        if spelt is None:
+            spelt = self._texts[key] = self._spell(option, target, see.held, item)
+        text, action_key = spelt
+        distance = self.layout.alone[target.index][self._kitchen.poses[agent]]
+        value = greedy.score(see, option, target, item) - greedy.STEP_COST * distance
+        return ItemView(self.contracts[option].stem, text, distance if distance < FAR else -1, action_key, value)
 
     def scene(self) -> Scene:
         tiles = tuple(TILES[tile] for row in self.layout.rows for tile in row)
@@ -212,7 +239,7 @@ class OvercookedGame:
 
     def sprites(self) -> Sequence[Sprite]:
         sprites = []
-        for target in self._kitchen.pots:
+        for target in self._kitchen.ground.pots:
             pot = self._kitchen.pot(target)
             label = {"empty": "", "idle": f"{len(pot.contents)}/3", "cooking": str(pot.left)}.get(pot.phase, "ready")
             sprites.append(Sprite("pot", target.x, target.y, held="soup" if pot.contents else "", label=label))
@@ -228,7 +255,11 @@ class OvercookedGame:
         return sprites
 
     def _refresh(self) -> None:
-        noops = (seat for seat, execution in enumerate(self._running) if execution and execution.instance == NOOP)
+        noops = (
+            seat
+            for seat, execution in enumerate(self._running)
+            if execution and execution.instance.option == NOOP.option
+        )
         self._kitchen.refresh(frozenset(noops))
 
     def _lot(self, agent: int) -> int:
@@ -251,7 +282,7 @@ class OvercookedGame:
         target = self.layout.by_text[instance.target]
         patient = self._stands_by(seat, instance, target)
         wish = Wish.GO
-        if self.layout.solo(target.index)[pose] == 0:
+        if self.layout.alone[target.index][pose] == 0:
             wish = Wish.HOLD if patient else Wish.ACT
         return Chef(wish, pose, target.index, execution.rank, execution.grants, patient)
 
@@ -289,17 +320,17 @@ class OvercookedGame:
         return "timeout" if age >= contract.timeout else ""
 
     def _agent_step(self, seat: int, chef: Chef, action: int) -> AgentStep:
-        x, y = self._engine.cell(seat)
-        held = self._kitchen.held[seat]
-        moved = self._kitchen.poses[seat] != chef.pose
+        held, pose = self._kitchen.held[seat], self._kitchen.poses[seat]
         if action == INTERACT:
             activity = Activity.INTERACT
-        elif moved:
+        elif pose != chef.pose:
             activity = Activity.MOVE
+        elif chef.wish is Wish.FIXED:
+            activity = Activity.NOOP
         else:
-            activity = {Wish.FIXED: Activity.NOOP, Wish.HOLD: Activity.WAIT}.get(chef.wish, Activity.BLOCKED)
-        facing = FACINGS[self._engine.facing(seat)]
-        return AgentStep(x, y, facing, PRIMITIVES[action], "" if held == "none" else held, activity)
+            activity = Activity.WAIT if chef.wish is Wish.HOLD else Activity.BLOCKED
+        x, y = self.layout.cells[pose >> 2]
+        return AgentStep(x, y, FACINGS[pose & 3], PRIMITIVES[action], "" if held == "none" else held, activity)
 
     def _spell(self, option: str, target: Target, held: str, item: str) -> tuple[str, str]:
         shared = self.layout.shared(target)
@@ -307,7 +338,7 @@ class OvercookedGame:
         key = option
         if option in _ON_COUNTERS:
             side = "shared" if shared else "private"
-            key = f"{option}/{side}/{held if option == 'drop_held' else item}"
+            key = f"{option}/{side}/{held if option == DROP else item}"
         return text, key
 
 

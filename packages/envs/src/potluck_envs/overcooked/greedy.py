@@ -6,15 +6,19 @@ is handed over on shared counters, of which one stays free for a dish.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
-from potluck_envs.overcooked.layout import POT, WINDOW, Layout, Target, missing
+from potluck_envs.overcooked.layout import POT, WINDOW, Target, missing
 
 STEP_COST = 0.1
-_IDLE, _NEVER = 1.0, -50.0
+IDLE = 1.0
+"""Desirability of waiting."""
+_NEVER = -50.0
+_MINE, _BOTH = -1, -2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pot:
     """A pot as a cook sees it."""
 
@@ -28,22 +32,38 @@ class Pot:
     goal: tuple[str, ...] | None
     """The best recipe it can still become."""
 
-    @property
-    def lacks(self) -> list[str]:
+    @cached_property
+    def lacks(self) -> tuple[str, ...]:
         """Ingredients to add."""
         if self.phase in ("cooking", "ready") or self.goal is None:
-            return []
-        return missing(self.contents, self.goal) or []
+            return ()
+        return tuple(missing(self.contents, self.goal) or ())
 
-    @property
+    @cached_property
     def due(self) -> bool:
         """Holds the best that it can become, or what nothing can make a soup for an order."""
         return bool(self.contents) and self.goal in (self.contents, None)
 
-    @property
+    @cached_property
     def startable(self) -> bool:
         """Idle and due."""
         return self.phase == "idle" and self.due
+
+    @cached_property
+    def words(self) -> str:
+        """The state in short words."""
+        if self.phase == "cooking":
+            return f"cook {self.left}"
+        if self.phase in ("ready", "empty"):
+            return self.phase
+        return " ".join(f"{name} {self.contents.count(name)}" for name in dict.fromkeys(self.contents))
+
+    @cached_property
+    def stage(self) -> int:
+        """How far it is: filling, full, cooking, ready."""
+        if self.phase in ("cooking", "ready"):
+            return 2 if self.phase == "cooking" else 3
+        return int(self.startable or len(self.contents) == 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +81,10 @@ class Outlook:
     on_shared: tuple[str, ...]
     """Items on counters that both reach."""
     free_shared: int
-
-    def reaches(self, layout: Layout, kind: str) -> bool:
-        """Does this chef reach a target of the kind?"""
-        return any(t.index in self.mine for t in layout.of_kind(kind))
+    kinds: frozenset[str]
+    """Tile kinds of `mine`."""
+    scores: dict[tuple[str, int, str], float] = field(default_factory=dict)
+    """What `score` has found so far."""
 
     def wanted(self) -> list[str]:
         """Ingredients that pots of the kitchen still lack, less those on their way."""
@@ -81,18 +101,28 @@ class Outlook:
         return soups > dishes
 
 
-def score(layout: Layout, see: Outlook, option: str, target: Target | None, item: str) -> float:
-    """Desirability of an option instance; `item` is what lies on the target."""
-    if target is None:
-        return _IDLE
+def score(see: Outlook, option: str, target: Target, item: str) -> float:
+    """Desirability of an option instance; `item` is what lies on the target.
+
+    Of targets other than pots, it matters only whether the other chef gets there, too.
+    """
+    place = target.index if target.kind == POT else _BOTH if target.index in see.both else _MINE
+    key = (option, place, item)
+    value = see.scores.get(key)
+    if value is None:
+        value = see.scores[key] = _score(see, option, target, item)
+    return value
+
+
+def _score(see: Outlook, option: str, target: Target, item: str) -> float:
     if see.held == "none":
-        return _empty_handed(layout, see, option, target, item)
+        return _empty_handed(see, option, target, item)
     if option == "plate_soup":
         return _plate(see, target)
     if option == "place_in_pot":
         return _place(see, target)
     if option == "drop_held":
-        return _drop(layout, see, target)
+        return _drop(see, target)
     return 100.0 if option == "deliver" and see.held == "soup" else _NEVER
 
 
@@ -111,11 +141,11 @@ def _place(see: Outlook, target: Target) -> float:
     return 70.0 + 2 * len(pot.contents) if see.held in pot.lacks else _NEVER
 
 
-def _drop(layout: Layout, see: Outlook, target: Target) -> float:
+def _drop(see: Outlook, target: Target) -> float:
     shared = target.index in see.both
     if see.held == "soup":
-        return 90.0 if shared and not see.reaches(layout, WINDOW) else _NEVER
-    useful_here = see.reaches(layout, POT)
+        return 90.0 if shared and WINDOW not in see.kinds else _NEVER
+    useful_here = POT in see.kinds
     if not useful_here:
         return 60.0 if shared else _NEVER
     if see.held == "dish":
@@ -125,12 +155,12 @@ def _drop(layout: Layout, see: Outlook, target: Target) -> float:
     return _NEVER if wanted else 20.0 - shared
 
 
-def _empty_handed(layout: Layout, see: Outlook, option: str, target: Target, item: str) -> float:
+def _empty_handed(see: Outlook, option: str, target: Target, item: str) -> float:
     if option == "start_cooking":
         return 75.0 if _pot(see, target).startable else _NEVER
-    cooks = see.reaches(layout, POT)
+    cooks = POT in see.kinds
     if option == "pick_from_counter":
-        return _take(layout, see, target, item, cooks)
+        return _take(see, target, item, cooks)
     if option == "pick_dish":
         return 65.0 if see.dish_due() and (cooks or see.free_shared > 0) else _NEVER
     if option in ("pick_onion", "pick_tomato"):
@@ -146,9 +176,9 @@ def _fetch(see: Outlook, ingredient: str, cooks: bool) -> float:
     return 54.0 if ingredient in see.wanted() else 40.0
 
 
-def _take(layout: Layout, see: Outlook, target: Target, item: str, cooks: bool) -> float:
+def _take(see: Outlook, target: Target, item: str, cooks: bool) -> float:
     if item == "soup":
-        return 90.0 if see.reaches(layout, WINDOW) else _NEVER
+        return 90.0 if WINDOW in see.kinds else _NEVER
     if not cooks:
         return _NEVER
     if item == "dish":

@@ -37,7 +37,7 @@ TILES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Target:
     """A cell that can be interacted with."""
 
@@ -46,12 +46,12 @@ class Target:
     y: int
     kind: str
 
-    @property
+    @cached_property
     def cell(self) -> Cell:
         """Column, row."""
         return self.x, self.y
 
-    @property
+    @cached_property
     def text(self) -> str:
         """Canonical text, "(x,y)"."""
         return f"({self.x},{self.y})"
@@ -74,6 +74,7 @@ class Layout:
         self.component = self._components()
         self.targets = self._targets()
         self.by_text: Mapping[str, Target] = {target.text: target for target in self.targets}
+        self._kinds = {kind: tuple(target for target in self.targets if target.kind == kind) for kind in TILES}
         self.values, self.times = self._recipes()
         self.moves = tuple(self._moves_from(pose) for pose in range(4 * len(self.cells)))
         self._into = self._predecessors()
@@ -86,7 +87,7 @@ class Layout:
 
     def of_kind(self, kind: str) -> tuple[Target, ...]:
         """Targets of one tile kind, in map order."""
-        return tuple(target for target in self.targets if target.kind == kind)
+        return self._kinds[kind]
 
     def reaches(self, seat: int, target: Target) -> bool:
         """Can the seat ever interact with the target?"""
@@ -95,6 +96,11 @@ class Layout:
     def shared(self, target: Target) -> bool:
         """Can every seat interact with the target?"""
         return all(target.index in reach for reach in self._reach)
+
+    @cached_property
+    def alone(self) -> tuple[list[int], ...]:
+        """[target][pose]: `solo` without a block, for every target."""
+        return tuple(self.solo(target.index) for target in self.targets)
 
     @cached_property
     def _reach(self) -> tuple[frozenset[int], ...]:

@@ -23,13 +23,15 @@ from potluck_envs.overcooked.layout import DISHES, ONIONS, POT, TOMATOES, WINDOW
 StartCookingEffect = Literal["ordered", "plain"]
 
 NO_PATH, NOTHING_HELD, TARGET_ABSENT = "NoPath", "NothingHeld", "TargetAbsent"
+DROP, TAKE = "drop_held", "pick_from_counter"
+"""The options on counters."""
 TIMEOUT = 40
 WAIT_STEPS = 3
 _WALK = 20
 """Steps of a plate_soup time-out that are not the soup's own cooking time."""
 
 
-_WAIT = Instance("wait")
+WAIT = Instance("wait")
 
 
 class World(Protocol):
@@ -102,7 +104,7 @@ def library(layout: Layout, start_cooking_effect: StartCookingEffect = "ordered"
         ),
         _contract("deliver", "serve", everywhere("deliver", WINDOW), _delivered, "hand: soup -> none", needs_held=True),
         _contract(
-            "drop_held",
+            DROP,
             "drop",
             _free,
             _dropped,
@@ -112,7 +114,7 @@ def library(layout: Layout, start_cooking_effect: StartCookingEffect = "ordered"
             absent=True,
         ),
         _contract(
-            "pick_from_counter",
+            TAKE,
             "take",
             _lying,
             _taken,
@@ -128,7 +130,7 @@ def library(layout: Layout, start_cooking_effect: StartCookingEffect = "ordered"
             False,
             "time passes",
             (),
-            lambda w, a: (_WAIT,),
+            lambda w, a: (WAIT,),
             lambda w, a, i: None,
             lambda change: True,
         ),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
-from potluck_envs.overcooked.greedy import Outlook, Pot
+from potluck_envs.overcooked.greedy import Outlook
 from potluck_envs.overcooked.layout import DISHES, ONIONS, POT, TOMATOES, WINDOW, Layout
 
-_PHASES = ("filling", "full", "cooking", "ready")
+_STAGES = ("filling", "full", "cooking", "ready")
 
 
 def rules(layout: Layout, seat: int) -> str:
@@ -36,20 +37,19 @@ def observation(layout: Layout, see: Outlook) -> str:
     """The present state in short lines."""
     lines = [f"hold {see.held}"]
     for number, pot in enumerate(see.pots, start=1):
-        lines.append(f"pot{number} {_pot_words(pot)}")
+        lines.append(f"pot{number} {pot.words}")
     if see.free_shared or see.on_shared:
-        names = ["onion", *(["tomato"] if layout.of_kind(TOMATOES) else []), "dish"]
-        names += ["soup"] if "soup" in see.on_shared else []
-        lines.append("shared " + " ".join(f"{name} {see.on_shared.count(name)}" for name in names))
+        names = ("onion", "tomato", "dish") if layout.of_kind(TOMATOES) else ("onion", "dish")
+        lines.append(_count((*names, "soup") if "soup" in see.on_shared else names, see.on_shared))
     lines.append(f"mate hold {see.mate}")
     return "\n".join(lines)
 
 
-def state_key(layout: Layout, see: Outlook) -> str:
+def state_key(see: Outlook) -> str:
     """The row of table policies: what is held, how far the best pot is, what lies on shared counters."""
-    best = max((_PHASES.index(_phase(layout, pot)) for pot in see.pots), default=0)
+    best = max([pot.stage for pot in see.pots], default=0)
     lying = "+".join(sorted(set(see.on_shared))) or "none"
-    return f"held={see.held} pot={_PHASES[best]} shared={lying}"
+    return f"held={see.held} pot={_STAGES[best]} shared={lying}"
 
 
 def item_text(option: str, target: str, held: str, item: str, shared: bool) -> str:
@@ -69,18 +69,9 @@ def item_text(option: str, target: str, held: str, item: str, shared: bool) -> s
     }.get(option, "wait a moment")
 
 
-def _phase(layout: Layout, pot: Pot) -> str:
-    if pot.phase in ("cooking", "ready"):
-        return pot.phase
-    return "full" if pot.startable or len(pot.contents) == 3 else "filling"
-
-
-def _pot_words(pot: Pot) -> str:
-    if pot.phase == "cooking":
-        return f"cook {pot.left}"
-    if pot.phase in ("ready", "empty"):
-        return pot.phase
-    return " ".join(f"{name} {pot.contents.count(name)}" for name in dict.fromkeys(pot.contents))
+@lru_cache(maxsize=256)
+def _count(names: tuple[str, ...], lying: tuple[str, ...]) -> str:
+    return "shared " + " ".join(f"{name} {lying.count(name)}" for name in names)
 
 
 def _reaches(layout: Layout, seat: int, kind: str) -> bool:
