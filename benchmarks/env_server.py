@@ -22,6 +22,7 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import grpc
+
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.env.v1 import env_service_pb2_grpc as stubs
 from potluck_envs.local import Table

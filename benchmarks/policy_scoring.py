@@ -24,12 +24,13 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+from safetensors.torch import save
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
 from potluck.common.v1 import common_pb2
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import BackboneOptions, Query, Upload
 from potluck_policy_server.folder import base_digest
-from safetensors.torch import save
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 RULES = "\n".join(
     [

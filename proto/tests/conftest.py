@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
+
 from potluck.play import EnvPool, EpisodeResult, EpisodeSpec, OnWave, PlayOptions, PolicyClient, adapter, play
 from potluck.rpc.server import RunningServer
 

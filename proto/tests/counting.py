@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
+
 from potluck.common.v1.common_pb2 import Item, Prompt
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.env.v1.env_service_pb2_grpc import EnvServiceServicer, add_EnvServiceServicer_to_server

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import grpc
+
 from potluck.rpc.channel import connect
 from potluck.rpc.errors import PotluckError, Reason
 from potluck.rpc.outgoing import stream_metadata

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from potluck.rpc.limits import CLIENT_OPTIONS, MESSAGE_CAP, SERVER_OPTIONS
 
 PROTO = Path(__file__).parents[1]

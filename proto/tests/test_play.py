@@ -3,6 +3,7 @@
 import math
 
 import pytest
+
 from potluck.common.v1.common_pb2 import LabelScheme
 from potluck.env.v1.env_service_pb2 import Baseline, Detail, Interface
 from potluck.play import EpisodeSpec, ForkSpec, PlayOptions, builtin, decision_seed, play

@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+
 from potluck.play import DigestMismatch, EnvPool, EpisodeLost, PlayOptions, PolicyClient, play
 from potluck.rpc.errors import PotluckError, Reason
 

@@ -3,6 +3,7 @@
 import hashlib
 
 import pytest
+
 from potluck.play import DigestMismatch, adapter_digest
 from potluck.rpc.errors import PotluckError, Reason
 

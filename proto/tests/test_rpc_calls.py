@@ -7,6 +7,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
 from potluck.rpc.channel import connect, wait_ready
 from potluck.rpc.errors import PotluckError, Reason, typed_errors
 from potluck.rpc.limits import UNARY_DEADLINE_S

@@ -8,6 +8,7 @@ import time
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+
 from potluck.rpc.channel import connect, wait_ready
 from potluck.rpc.errors import PotluckError, Reason, typed_errors
 from potluck.rpc.security import Security

@@ -6,6 +6,7 @@ import pickle
 import grpc
 import pytest
 from google.rpc.status_pb2 import Status
+
 from potluck.common.v1.common_pb2 import ErrorReason
 from potluck.play import EpisodeLost
 from potluck.rpc.errors import CODES, PotluckError, Reason, from_rpc, from_status, typed_errors

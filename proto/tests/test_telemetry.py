@@ -10,6 +10,7 @@ import grpc
 import pytest
 from opentelemetry import trace
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+
 from potluck.common.v1.common_pb2 import TraceContext
 from potluck.telemetry import names
 from potluck.telemetry.context import extract, inject, parent_of, start_span, trace_id, trace_message

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from potluck.common.v1 import common_pb2 as common_pb
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck_audit.metrics.metric import EpisodeSet

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+
 from potluck_audit.cli import main
 
 COMMAND = [sys.executable, "-c", "from potluck_audit.cli import main; main()"]

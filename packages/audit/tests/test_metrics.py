@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import jensenshannon
+
 from potluck_audit.intervals import Intervals
 from potluck_audit.metrics.behaviour import checks
 from potluck_audit.metrics.curves import learning_curve
@@ -15,7 +17,6 @@ from potluck_audit.metrics.metric import EpisodeSet
 from potluck_audit.metrics.options import divergence, jensen_shannon, option_shares
 from potluck_audit.metrics.returns import gain, team_return
 from potluck_audit.metrics.visits import visits
-from scipy.spatial.distance import jensenshannon
 
 QUICK = Intervals(resamples=200)
 

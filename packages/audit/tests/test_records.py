@@ -1,6 +1,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from potluck_audit.errors import CorruptRecords, NewerSchema, UnknownRun
 from potluck_audit.records import load_run
 from potluck_audit.records.episode import seat_order

@@ -7,6 +7,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+
 from potluck_audit.audit import measure
 from potluck_audit.intervals import Intervals
 from potluck_audit.metrics.metric import Check

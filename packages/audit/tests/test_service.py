@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
+
 from potluck.audit.v1 import audit_service_pb2 as pb
 from potluck.audit.v1.audit_service_pb2_grpc import AuditServiceStub
 from potluck.env.v1 import env_service_pb2 as env_pb

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from potluck_audit.counterfactual.values import CoalitionValues
 from potluck_audit.credit import credit, is_complete
 from potluck_audit.errors import Diverged

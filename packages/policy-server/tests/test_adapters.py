@@ -3,6 +3,7 @@
 import hashlib
 
 import pytest
+
 from potluck_policy_server.adapters import AdapterStore, adapter_digest, check_agent
 from potluck_policy_server.backbones.base import Adapter
 from potluck_policy_server.errors import InvalidRequest, Overloaded, UnknownAdapter, UnknownLease

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+
 from potluck.rpc.errors import PotluckError
 from potluck_policy_server.backbones.base import Scores
 from potluck_policy_server.batching import Batcher, BatchOptions

@@ -6,9 +6,10 @@ import subprocess
 import sys
 
 import pytest
+from pydantic import ValidationError
+
 from potluck_policy_server import cli, serving
 from potluck_policy_server.config import ServeConfig
-from pydantic import ValidationError
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
 from potluck.common.v1 import common_pb2
 from potluck_policy_server.errors import LabelsUnsupported
 from potluck_policy_server.lm import trie
 from potluck_policy_server.lm.labels import Reader, letters_in_context
 from potluck_policy_server.lm.prompts import letters_template, words_template
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 
 def word_level(vocabulary, **fields):

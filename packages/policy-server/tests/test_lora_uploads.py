@@ -4,8 +4,9 @@ import json
 
 import pytest
 import torch
-from potluck_policy_server.errors import CorruptUpload, InvalidRequest
 from safetensors.torch import load, save
+
+from potluck_policy_server.errors import CorruptUpload, InvalidRequest
 
 Q = "base_model.model.model.layers.0.self_attn.q_proj.lora_{}.weight"
 

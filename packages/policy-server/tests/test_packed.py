@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
+from transformers import AutoModelForCausalLM
+
 from potluck_policy_server.backbones.base import LETTERS, WORDS
 from potluck_policy_server.lm.engine import PackedEngine, PrefixCache
-from transformers import AutoModelForCausalLM
 
 
 def reference(folder, adapter):

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+
 from potluck.common.v1 import common_pb2
 from potluck_policy_server.lm.prompts import chat_prompt, letters_template, words_template
 

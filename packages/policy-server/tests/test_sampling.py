@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+
 from potluck_policy_server.sampling import choose, uniform
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from potluck.common.v1 import common_pb2
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck.rpc.errors import PotluckError, typed_errors

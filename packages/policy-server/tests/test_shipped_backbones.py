@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import LETTERS, WORDS, BackboneOptions

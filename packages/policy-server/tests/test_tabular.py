@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
+
 from potluck.common.v1 import common_pb2
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import BackboneOptions, Query
 from potluck_policy_server.errors import CorruptUpload, InvalidRequest, UnknownBackbone, Unsupported
-from safetensors.torch import save
 
 ROWS, COLUMNS = ["s0", "s1"], ["pick", "drop/shared", "wait"]
 

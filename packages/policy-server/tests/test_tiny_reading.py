@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from potluck_policy_server.backbones.tiny import folder
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from potluck_policy_server.backbones.tiny import folder
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

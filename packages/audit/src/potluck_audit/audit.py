@@ -18,7 +18,6 @@ from potluck.play.pool import EnvPool
 from potluck.rpc.errors import PotluckError, Reason
 from potluck.telemetry import names
 from potluck.telemetry.context import start_span
-
 from potluck_audit.counterfactual.coalitions import VERIFIED, Players, complete
 from potluck_audit.counterfactual.values import Coalition, CoalitionValues, recorded_values
 from potluck_audit.credit import credit, is_complete

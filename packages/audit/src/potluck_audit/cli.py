@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
+
 from potluck.rpc.errors import PotluckError
 from potluck.rpc.logs import configure_logs
 from potluck.rpc.server import run_until_signal

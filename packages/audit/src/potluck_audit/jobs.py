@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from potluck.rpc.errors import PotluckError, Reason
-
 from potluck_audit.audit import AuditOutcome, AuditRequest, run_audit
 from potluck_audit.errors import InvalidRequest, UnknownAudit
 

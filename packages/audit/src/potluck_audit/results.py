@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from potluck.audit.v1 import audit_service_pb2 as audit_pb
-
 from potluck_audit.metrics.curves import CurvePoint
 from potluck_audit.metrics.metric import Check, EpisodeSet, Metric
 

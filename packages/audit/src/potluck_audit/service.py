@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+
 from potluck.audit.v1 import audit_service_pb2 as pb
 from potluck.audit.v1.audit_service_pb2_grpc import AuditServiceServicer, add_AuditServiceServicer_to_server
 from potluck.play.policy_client import PolicyClient
 from potluck.play.pool import EnvPool
 from potluck.rpc.server import RunningServer, serve
-
 from potluck_audit.audit import AuditRequest, episode_set
 from potluck_audit.counterfactual.coalitions import Players
 from potluck_audit.counterfactual.values import recorded_values

@@ -9,8 +9,8 @@ import sys
 from typing import Annotated
 
 import tyro
-from potluck.rpc.errors import PotluckError
 
+from potluck.rpc.errors import PotluckError
 from potluck_policy_server.config import ServeConfig
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from potluck.common.v1 import common_pb2
 from potluck.policy.v1 import policy_service_pb2 as pb
-
 from potluck_policy_server.adapters import AdapterStore
 from potluck_policy_server.backbones.base import MAX_ITEMS, Query
 from potluck_policy_server.backbones.fixed import Rule, scripted_logprobs, uniform_logprobs

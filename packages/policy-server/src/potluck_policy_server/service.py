@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 from opentelemetry import trace
+
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck.policy.v1 import policy_service_pb2_grpc as rpc
 from potluck.telemetry import names
 from potluck.telemetry.context import open_span, start_span
-
 from potluck_policy_server import requests
 from potluck_policy_server.adapters import DEFAULT_TTL_S, AdapterStore
 from potluck_policy_server.backbones.base import Adapter, Backbone, Scores

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
+
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck.policy.v1 import policy_service_pb2_grpc as rpc
 from potluck.rpc.channel import connect, wait_ready
@@ -16,7 +17,6 @@ from potluck.rpc.logs import configure_logs
 from potluck.rpc.security import Security
 from potluck.rpc.server import RunningServer, run_until_signal, serve
 from potluck.telemetry import setup
-
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import Backbone, BackboneOptions
 from potluck_policy_server.batching import BatchOptions

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from potluck.policy.v1 import policy_service_pb2 as pb
-
 from potluck_policy_server.adapters import adapter_digest, check_agent
 from potluck_policy_server.backbones.base import Upload
 from potluck_policy_server.errors import CorruptUpload, InvalidRequest, Overloaded, WrongBase

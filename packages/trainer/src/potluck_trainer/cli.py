@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(job: Callable[[], Coroutine[Any, Any, int]]) -> int:
     """Runs a command's coroutine; Ctrl-C and SIGTERM end it cleanly, a second one at once."""
     try:
-        configure("potluck")
+        configure("potluck-trainer")
         return asyncio.run(_interruptible(job()))
     except PotluckError as error:
         print(f"potluck: {error}", file=sys.stderr)

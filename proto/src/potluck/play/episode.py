@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from opentelemetry.trace import Span, StatusCode
+
 from potluck.common.v1.common_pb2 import TraceContext
 from potluck.env.v1.env_service_pb2 import (
     Baseline,

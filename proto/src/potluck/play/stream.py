@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import grpc
+
 from potluck.env.v1.env_service_pb2 import Command, PlayRequest, Update
 from potluck.play.errors import stalled
 from potluck.rpc.errors import PotluckError, Reason, from_rpc

@@ -14,6 +14,7 @@ import time
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+
 from potluck.rpc.errors import PotluckError, Reason, from_rpc
 from potluck.rpc.limits import CLIENT_OPTIONS, STREAM_DEADLINE_S, UNARY_DEADLINE_S
 from potluck.rpc.outgoing import Outgoing

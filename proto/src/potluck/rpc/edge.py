@@ -16,6 +16,7 @@ import grpc
 from opentelemetry import context as otel
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, StatusCode
+
 from potluck.rpc.errors import DETAILS_KEY, PotluckError, Reason, draining, from_rpc
 from potluck.rpc.logs import REQUEST_ID, REQUEST_ID_KEY
 from potluck.rpc.wrapping import Context, wrap

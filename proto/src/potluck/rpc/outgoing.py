@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 from opentelemetry.trace import Span, SpanKind, StatusCode
+
 from potluck.rpc.logs import REQUEST_ID_KEY
 from potluck.rpc.security import Security
 from potluck.telemetry import names

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 import grpc
+
 from potluck.rpc.errors import PotluckError, Reason
 
 

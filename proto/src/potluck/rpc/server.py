@@ -25,6 +25,7 @@ from collections.abc import Callable, Coroutine, Iterable
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+
 from potluck.rpc.edge import Edge
 from potluck.rpc.errors import PotluckError, Reason
 from potluck.rpc.limits import GRACE_S, MAX_CONCURRENT_RPCS, SERVER_OPTIONS

@@ -17,6 +17,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
+
 from potluck.common.v1.common_pb2 import TraceContext
 
 _TRACER = trace.get_tracer("potluck")

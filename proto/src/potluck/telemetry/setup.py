@@ -19,6 +19,7 @@ from potluck.rpc.errors import PotluckError, Reason
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
+
     from potluck.telemetry.exporting import Telemetry
 
 _LOG = logging.getLogger("potluck.telemetry")

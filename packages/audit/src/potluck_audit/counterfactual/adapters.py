@@ -9,7 +9,6 @@ from pathlib import Path
 
 from potluck.play.policy_client import PolicyClient
 from potluck.rpc.errors import PotluckError, Reason
-
 from potluck_audit.errors import Diverged, UnknownRun
 
 HOLDER = "potluck-audit"

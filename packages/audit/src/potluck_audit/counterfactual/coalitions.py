@@ -18,7 +18,6 @@ from potluck.play.driver import play
 from potluck.play.policy_client import PolicyClient
 from potluck.play.pool import EnvPool
 from potluck.play.specs import EpisodeResult, EpisodeSpec, PlayOptions
-
 from potluck_audit.counterfactual.adapters import held
 from potluck_audit.counterfactual.seats import seats
 from potluck_audit.counterfactual.values import Coalition, CoalitionValues

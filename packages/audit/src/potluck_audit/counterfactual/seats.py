@@ -9,7 +9,6 @@ from typing import NamedTuple
 from potluck.env.v1 import env_service_pb2 as env_pb
 from potluck.play.specs import adapter, builtin
 from potluck.policy.v1 import policy_service_pb2 as policy_pb
-
 from potluck_audit.errors import InvalidRequest
 
 BUILTINS = {

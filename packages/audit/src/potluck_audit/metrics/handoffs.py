@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from potluck.env.v1 import env_service_pb2 as env_pb
-
 from potluck_audit.intervals import Intervals
 from potluck_audit.metrics.metric import Check, EpisodeSet, Metric
 from potluck_audit.records import Episode

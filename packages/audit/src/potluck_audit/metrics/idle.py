@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 from potluck.env.v1 import env_service_pb2 as env_pb
-
 from potluck_audit.intervals import Intervals
 from potluck_audit.metrics.metric import EpisodeSet, Metric
 from potluck_audit.records import Episode

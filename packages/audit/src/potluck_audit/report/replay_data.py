@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from potluck.env.v1 import env_service_pb2 as env_pb
-
 from potluck_audit.records import Episode
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from potluck.env.v1 import env_service_pb2 as env_pb
 from potluck.play.pool import EnvPool
 from potluck.rpc.errors import PotluckError, Reason
-
 from potluck_audit.metrics.metric import Check, EpisodeSet
 from potluck_audit.records import Episode
 from potluck_audit.report.replay_data import ReplayedEpisode

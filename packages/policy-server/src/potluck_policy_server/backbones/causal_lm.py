@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from potluck.policy.v1 import policy_service_pb2 as pb
 
+from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import (
     LETTERS,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
 from potluck.common.v1 import common_pb2
 from potluck.policy.v1 import policy_service_pb2 as pb
-
 from potluck_policy_server.backbones.base import Adapter, Description, Floats, Query, Scores, Text, Upload
 from potluck_policy_server.errors import Unsupported
 from potluck_policy_server.folder import sha256_hex

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from potluck.policy.v1 import policy_service_pb2 as pb
 
+from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones.base import (
     Adapter,
     BackboneOptions,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from potluck.policy.v1 import policy_service_pb2 as pb
 
+from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones.base import Adapter, Text
 from potluck_policy_server.errors import InvalidRequest, PromptTooLong
 from potluck_policy_server.lm.peft_engine import PeftHost

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from potluck.common.v1 import common_pb2
-
 from potluck_policy_server.backbones.base import LETTERS, WORDS, Scheme
 
 _RULES, _USER = "\x02RULES\x02", "\x02USER\x02"

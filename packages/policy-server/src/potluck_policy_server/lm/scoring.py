@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from potluck.policy.v1 import policy_service_pb2 as pb
 from torch import Tensor
 
+from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones.base import Scores
 from potluck_policy_server.lm.engine import Engine, Job
 from potluck_policy_server.lm.trie import label_logprobs
