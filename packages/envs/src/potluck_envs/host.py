@@ -13,6 +13,7 @@ import uuid
 from enum import IntEnum
 from typing import NamedTuple
 
+from google.protobuf.descriptor import Descriptor
 from google.rpc.status_pb2 import Status
 from potluck.env.v1 import env_service_pb2 as pb
 
@@ -66,6 +67,32 @@ def framed(update: pb.Update) -> bytes:
     return pb.PlayResponse(updates=[update]).SerializeToString()
 
 
+def _framed_outcome(update: pb.Update, field: str, outcome: pb.Menus | pb.Finished) -> bytes:
+    """`framed`, with the outcome put in as serialized: it is large, and a message in a message is copied."""
+    outside = update.SerializeToString()
+    inside = outcome.SerializeToString()
+    head = _FIELD[field] + _varint(len(inside))
+    return b"".join((_UPDATES, _varint(len(outside) + len(head) + len(inside)), outside, head, inside))
+
+
+def _tag(descriptor: Descriptor, field: str) -> bytes:
+    """The bytes before the length of a field that is a message."""
+    return _varint(descriptor.fields_by_name[field].number << 3 | 2)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+_UPDATES = _tag(pb.PlayResponse.DESCRIPTOR, "updates")
+_FIELD = {field: _tag(pb.Update.DESCRIPTOR, field) for field in ("menus", "finished")}
+
+
 class Host:
     """Running episodes by key."""
 
@@ -88,12 +115,11 @@ class Host:
             update.failed.status.CopyFrom(crash_status(error))
             return Result(job.key, Kind.FAILED, framed(update))
         if isinstance(outcome, pb.Menus):
-            update.menus.CopyFrom(outcome)
-            return Result(job.key, Kind.MENUS, framed(update))
+            return Result(job.key, Kind.MENUS, _framed_outcome(update, "menus", outcome))
         self.drop(job.key)
-        update.finished.CopyFrom(outcome)
         recording = outcome.recording.SerializeToString()
-        return Result(job.key, Kind.FINISHED, framed(update), recording, outcome.steps, outcome.team_return)
+        body = _framed_outcome(update, "finished", outcome)
+        return Result(job.key, Kind.FINISHED, body, recording, outcome.steps, outcome.team_return)
 
     def episode(self, key: int) -> Episode:
         """A running episode."""

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from potluck_envs.errors import InvalidField, LetterNotOffered
 from potluck_envs.native import NativeGame
 from potluck_envs.registry import agent_name
-from potluck_envs.seeds import generator
+from potluck_envs.seeds import passing
 
 UNPARSABLE = "explicit:unparsable"
 UNKNOWN_OPTION = "explicit:unknown_option"
@@ -63,7 +63,7 @@ def offer(game: SymbolicGame, guards: GuardLibrary, interface: int, agent: int, 
         return native_menu(game, agent)
     if interface == pb.INTERFACE_JSON:
         return Menu(agent, (), (), (), 0)
-    return build_menu(game, agent, guards, generator("menu", source, agent, decision))
+    return build_menu(game, agent, guards, passing("menu", source, agent, decision))
 
 
 def native_menu(game: SymbolicGame, agent: int) -> Menu:

@@ -10,6 +10,7 @@ import hashlib
 import random
 
 SEEDS = 1 << 64
+_PASSING = random.Random()
 
 
 def from_seed(seed: int) -> str:
@@ -24,5 +25,15 @@ def from_reseed(number: int) -> str:
 
 def generator(purpose: str, source: str, agent: int, decision: int) -> random.Random:
     """The generator of one decision."""
+    return random.Random(_number(purpose, source, agent, decision))
+
+
+def passing(purpose: str, source: str, agent: int, decision: int) -> random.Random:
+    """`generator` at half the cost, for what is drawn at once: good until the next call."""
+    _PASSING.seed(_number(purpose, source, agent, decision))
+    return _PASSING
+
+
+def _number(purpose: str, source: str, agent: int, decision: int) -> int:
     text = f"{purpose}/{source}/{agent}/{decision}".encode()
-    return random.Random(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big"))
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")

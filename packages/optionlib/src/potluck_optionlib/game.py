@@ -54,8 +54,7 @@ class ItemView(NamedTuple):
     greedy: float
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     """What an agent is told beside rules, memory and menu."""
 
     text: str

@@ -98,16 +98,10 @@ def build_menu(
     """The menu of one agent now."""
     entries = [(instance, game.view(agent, instance)) for instance in feasible(game, agent, guards)]
     kept = _cut(entries, limit)
-    words = _words(kept)
-    order = list(range(len(kept)))
-    rng.shuffle(order)
-    return Menu(
-        agent,
-        tuple(kept[i][0] for i in order),
-        tuple(kept[i][1] for i in order),
-        tuple(words[i] for i in order),
-        len(entries) - len(kept),
-    )
+    rows = [(*entry, word) for entry, word in zip(kept, _words(kept), strict=True)]
+    rng.shuffle(rows)
+    instances, views, words = zip(*rows, strict=True)
+    return Menu(agent, instances, views, words, len(entries) - len(kept))
 
 
 def _cut(entries: Sequence[tuple[Instance, ItemView]], limit: int) -> list[tuple[Instance, ItemView]]:

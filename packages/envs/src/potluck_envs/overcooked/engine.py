@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from potluck_optionlib.game import Event
 
@@ -37,8 +38,7 @@ _PASSES_ON = ("pickup", "cook", "plate")
 Packed = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What one joint action brought."""
 
     sparse: tuple[float, ...]
@@ -143,7 +143,12 @@ class Engine:
         state = self.state
         players = ",".join([_plain_player(player) for player in state.players])
         items = state.objects
-        objects = ",".join([_plain(items[cell]) for cell in sorted(items)])
+        objects = ",".join(
+            [
+                _plain_thing(name, cell) if (name := items[cell].name) != "soup" else _plain(items[cell], cell)
+                for cell in sorted(items)
+            ]
+        )
         return f"[{state.timestep},[{players}],[{objects}]]".encode()
 
     def reference(self) -> OvercookedState:
@@ -247,14 +252,19 @@ def _unpack(packed: Packed | None) -> Any:
     return item
 
 
+@cache
+def _plain_thing(name: str, cell: Cell) -> str:
+    return f'["{name}",[{cell[0]},{cell[1]}],-1,[]]'
+
+
 def _plain_player(player: Any) -> str:
     (x, y), (dx, dy), held = player.position, player.orientation, player.held_object
-    return f"[[{x},{y}],[{dx},{dy}],{'null' if held is None else _plain(held)}]"
+    return f"[[{x},{y}],[{dx},{dy}],{'null' if held is None else _plain(held, held.position)}]"
 
 
-def _plain(item: Any) -> str:
-    x, y = item.position
+def _plain(item: Any, cell: Cell) -> str:
     if item.name != "soup":
-        return f'["{item.name}",[{x},{y}],-1,[]]'
+        return _plain_thing(item.name, cell)
+    x, y = cell
     parts = ",".join([f'"{part.name}"' for part in item._ingredients])
     return f'["soup",[{x},{y}],{item._cooking_tick},[{parts}]]'

@@ -161,7 +161,7 @@ class OvercookedGame:
         if self._running[agent] is not None:
             raise ValueError(f"agent {agent} has an option under way")
         rank = (self._steps, self._lot(agent))
-        if instance == NOOP:
+        if instance.option == NOOP.option:
             self._running[agent] = Execution(NOOP, self._steps, rank, NO_FEATURES)
             self._refresh()
             return
@@ -172,15 +172,14 @@ class OvercookedGame:
         self._running[agent] = Execution(instance, self._steps, rank, features, failed)
 
     def step(self) -> Step:
-        running = [execution for execution in self._running if execution is not None]
+        running = [self._watch(execution) for execution in self._running if execution is not None]
         if len(running) != len(self._seats):
             raise ValueError(f"agents {self.idle()} have nothing to do")
-        running = [self._watch(execution) for execution in running]
         chefs = [self._chef(seat, execution) for seat, execution in enumerate(running)]
         joint = plan(self.layout, chefs)
         changes = [
-            self._kitchen.facts(seat, running[seat].instance) if joint[seat] == INTERACT else None
-            for seat in self._seats
+            self._kitchen.facts(seat, running[seat].instance) if action == INTERACT else None
+            for seat, action in enumerate(joint)
         ]
         outcome = self._engine.step(joint)
         self._steps += 1
@@ -192,8 +191,8 @@ class OvercookedGame:
             if done:
                 duration = self._steps - execution.start
                 ended.append(Ended(seat, execution.instance, done, execution.start, duration, execution.features))
-        rewards = tuple(1.0 if sparse > 0 else 0.0 for sparse in outcome.sparse)
-        agents = tuple(self._agent_step(seat, chefs[seat], joint[seat]) for seat in self._seats)
+        rewards = tuple([1.0 if sparse > 0 else 0.0 for sparse in outcome.sparse])
+        agents = tuple([self._agent_step(seat, chefs[seat], joint[seat]) for seat in self._seats])
         return Step(sum(rewards), rewards, agents, outcome.events, tuple(ended))
 
     def snapshot(self) -> Snapshot:
@@ -275,7 +274,7 @@ class OvercookedGame:
     def _chef(self, seat: int, execution: Execution) -> Chef:
         pose = self._kitchen.poses[seat]
         instance = execution.instance
-        if instance == NOOP:
+        if instance.option == NOOP.option:
             return Chef(Wish.FIXED, pose)
         if execution.failed or not instance.target:
             return Chef(Wish.HOLD, pose)
@@ -303,7 +302,7 @@ class OvercookedGame:
 
     def _outcome(self, seat: int, execution: Execution, before: Mapping[str, str] | None) -> str:
         """How the execution ended with this step, or ""."""
-        if execution.instance == NOOP:
+        if execution.instance.option == NOOP.option:
             return ""
         if execution.failed:
             return f"explicit:{execution.failed}"

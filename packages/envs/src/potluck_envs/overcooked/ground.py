@@ -9,7 +9,7 @@ from functools import lru_cache
 from potluck_optionlib.game import Instance
 
 from potluck_envs.overcooked.greedy import Pot
-from potluck_envs.overcooked.layout import COUNTER, FAR, POT, Cell, Layout, Target
+from potluck_envs.overcooked.layout import COUNTER, DIRECTIONS, FAR, POT, Cell, Layout, Target
 from potluck_envs.overcooked.options import DROP, TAKE, pot_phase, pot_state
 
 
@@ -30,6 +30,11 @@ class Ground:
         self.layout = layout
         self.seats = range(len(layout.starts))
         self.pots = layout.of_kind(POT)
+        self.poses = {
+            (cell, direction): layout.pose(cell, facing)
+            for cell in layout.cells
+            for facing, direction in enumerate(DIRECTIONS)
+        }
         self.mine = tuple(frozenset(t.index for t in layout.targets if layout.reaches(s, t)) for s in self.seats)
         self.counters = tuple(
             tuple(

@@ -36,9 +36,9 @@ class Kitchen:
         self._outlooks.clear()
         self._pots_now.clear()
         self._fixed = fixed
-        engine = self.engine
-        self.poses = [self.layout.pose(engine.cell(seat), engine.facing(seat)) for seat in self.seats]
-        self.held = [engine.held(seat) for seat in self.seats]
+        players, poses = self.engine.state.players, self.ground.poses
+        self.poses = [poses[player.position, player.orientation] for player in players]
+        self.held = ["none" if (held := player.held_object) is None else str(held.name) for player in players]
 
     def features(self, agent: int, instance: Instance, reads: tuple[str, ...]) -> Mapping[str, str]:
         """The read set of an option; equal ones are the same object."""

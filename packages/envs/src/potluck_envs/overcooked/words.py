@@ -47,9 +47,7 @@ def observation(layout: Layout, see: Outlook) -> str:
 
 def state_key(see: Outlook) -> str:
     """The row of table policies: what is held, how far the best pot is, what lies on shared counters."""
-    best = max([pot.stage for pot in see.pots], default=0)
-    lying = "+".join(sorted(set(see.on_shared))) or "none"
-    return f"held={see.held} pot={_STAGES[best]} shared={lying}"
+    return _key(see.held, max([pot.stage for pot in see.pots], default=0), see.on_shared)
 
 
 def item_text(option: str, target: str, held: str, item: str, shared: bool) -> str:
@@ -69,7 +67,12 @@ def item_text(option: str, target: str, held: str, item: str, shared: bool) -> s
     }.get(option, "wait a moment")
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
+def _key(held: str, stage: int, lying: tuple[str, ...]) -> str:
+    return f"held={held} pot={_STAGES[stage]} shared={'+'.join(sorted(set(lying))) or 'none'}"
+
+
+@lru_cache(maxsize=1024)
 def _count(names: tuple[str, ...], lying: tuple[str, ...]) -> str:
     return "shared " + " ".join(f"{name} {lying.count(name)}" for name in names)
 
