@@ -4,6 +4,8 @@ export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/.tools/bin:$(PATH)
 # The workspace is synced by `make setup` (which leaves the CUDA stack out on machines without a GPU), never by `uv run`.
 export UV_NO_SYNC := 1
 # One thread a process: two busy OpenMP pools on two cores slow each other down manyfold.
+# Compiled bytecode is what makes the many short-lived processes start fast.
+unexport PYTHONDONTWRITEBYTECODE
 export OMP_NUM_THREADS ?= 1
 PYTEST := python -m pytest
 

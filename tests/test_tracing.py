@@ -32,7 +32,7 @@ def train(folder: Path, endpoint: str | None) -> Path:
         env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_TRACES_SAMPLER_ARG": "1"}
     command = [
         BIN / "potluck", "train", "--game", "overcooked/forced_coordination", "--backbone", "tabular",
-        "--horizon", "60",
+        "--horizon", "250",
         "--rounds", str(ROUNDS), "--episodes-per-round", str(K), "--temperature", "1", "--learner.beta", "0",
         "--out", str(folder), "--name", "run",
     ]  # fmt: skip

@@ -1,6 +1,7 @@
 """The conformance suite: what it says of real games, and that it catches each fault."""
 
 import pytest
+
 from potluck_envs.conformance import GameConformance, Plan, books, branches, menus, seeds
 from potluck_envs.conformance.plan import Broken, Player
 from potluck_envs.conformance.runner import CHECKS, check, table

@@ -4,6 +4,7 @@ import random
 from collections import Counter
 
 import pytest
+
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.errors import from_status
 from potluck_envs.local import Table

@@ -3,11 +3,12 @@
 import random
 
 import pytest
+from potluck_relay.game import Relay
+
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.errors import from_status
 from potluck_envs import forks
 from potluck_envs.local import Table
-from potluck_relay.game import Relay
 
 NOOP, UNIFORM, GREEDY = pb.BASELINE_NOOP, pb.BASELINE_UNIFORM, pb.BASELINE_GREEDY
 

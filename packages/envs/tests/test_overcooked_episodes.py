@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck_envs.local import Table
 

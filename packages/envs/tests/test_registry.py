@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+
 from potluck.rpc.errors import Reason
 from potluck_envs.errors import BrokenPlugin, UnknownGame
 from potluck_envs.registry import Registry

@@ -10,6 +10,7 @@ import grpc
 import pytest
 import pytest_asyncio
 import wire_client as wire
+
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.errors import PotluckError, Reason, from_rpc
 from potluck_envs.server import env_server

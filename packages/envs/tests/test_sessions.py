@@ -1,6 +1,7 @@
 """What a stream remembers, within bounds."""
 
 import pytest
+
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.errors import from_status
 from potluck_envs import sessions

@@ -6,6 +6,7 @@ import wire_client as wire
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
 from potluck.common.v1.common_pb2 import TraceContext
 from potluck.telemetry import context, names
 from potluck_envs.server import env_server

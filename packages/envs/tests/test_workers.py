@@ -10,6 +10,7 @@ import time
 import processes
 import pytest
 import wire_client as wire
+
 from potluck.rpc.errors import Reason
 from potluck_envs.server import env_server
 

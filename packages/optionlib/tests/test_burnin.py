@@ -4,6 +4,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
+
 from potluck_optionlib import burnin, cli, games
 from potluck_optionlib.burnin import BurninPlan
 from potluck_optionlib.errors import BurninFormatError, UnknownGameError

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from potluck_optionlib.burnin import Burnin, BurninPlan, Record
 from potluck_optionlib.errors import ContractMismatchError, GuardFormatError
 from potluck_optionlib.guards import Channel, GuardLibrary

@@ -7,9 +7,9 @@ import sys
 from typing import Annotated
 
 import tyro
+
 from potluck.rpc.errors import PotluckError
 from potluck.rpc.logs import configure_logs
-
 from potluck_envs.registry import Registry
 
 PROG = "potluck-envs"
@@ -32,7 +32,6 @@ def serve(bind: str = "127.0.0.1:0", workers: int = 0, timeout: float = 30.0, lo
     """
     from potluck.rpc.server import run_until_signal
     from potluck.telemetry import setup
-
     from potluck_envs.server import env_server
 
     configure_logs(PROG, log)

@@ -16,9 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from potluck.env.v1 import env_service_pb2 as pb
-from potluck_optionlib.game import NOOP, Instance, SymbolicGame
-from potluck_optionlib.menus import WAIT, Menu
-
 from potluck_envs.baselines import Baseline, as_message, pick
 from potluck_envs.digest import TrajectoryDigest
 from potluck_envs.errors import InvalidField, WrongAgent
@@ -27,6 +24,8 @@ from potluck_envs.offers import Answer, by_letter, by_text, check_form, json_rul
 from potluck_envs.registry import Library, agent_name
 from potluck_envs.seat import Seat
 from potluck_envs.seeds import from_reseed, from_seed
+from potluck_optionlib.game import NOOP, Instance, SymbolicGame
+from potluck_optionlib.menus import WAIT, Menu
 
 SCHEMA_VERSION = 1
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from potluck.env.v1 import env_service_pb2 as pb
-
 from potluck_envs.episode import Episode, Mark
 from potluck_envs.errors import UnknownBoundary
 from potluck_envs.recording import begin, reexecute

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from potluck.env.v1 import env_service_pb2 as pb
-
 from potluck_envs.episode import Episode
 from potluck_envs.messages import items
 from potluck_envs.recording import replay

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from google.protobuf.descriptor import Descriptor
 from google.rpc.status_pb2 import Status
-from potluck.env.v1 import env_service_pb2 as pb
 
+from potluck.env.v1 import env_service_pb2 as pb
 from potluck_envs.episode import Episode, Mark
 from potluck_envs.errors import BrokenPlugin, EngineCrashed, EnvError
 from potluck_envs.forks import Marks

@@ -12,7 +12,6 @@ import itertools
 from collections.abc import Sequence
 
 from potluck.env.v1 import env_service_pb2 as pb
-
 from potluck_envs.episode import Episode
 from potluck_envs.host import Host, Job
 from potluck_envs.registry import Registry

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from potluck.common.v1.common_pb2 import Item, Prompt
 from potluck.env.v1 import env_service_pb2 as pb
+from potluck_envs.seat import Seat
 from potluck_optionlib.game import Activity, AgentStep, Event, Observation, Step
 from potluck_optionlib.menus import Menu
-
-from potluck_envs.seat import Seat
 
 ACTIVITIES = {
     Activity.MOVE: pb.ACTIVITY_MOVE,

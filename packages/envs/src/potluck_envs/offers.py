@@ -12,16 +12,16 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from potluck.env.v1 import env_service_pb2 as pb
-from potluck_optionlib.game import Instance, ItemView, SymbolicGame
-from potluck_optionlib.guards import GuardLibrary
-from potluck_optionlib.menus import WAIT, Menu, build_menu
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
+from potluck.env.v1 import env_service_pb2 as pb
 from potluck_envs.errors import InvalidField, LetterNotOffered
 from potluck_envs.native import NativeGame
 from potluck_envs.registry import agent_name
 from potluck_envs.seeds import passing
+from potluck_optionlib.game import Instance, ItemView, SymbolicGame
+from potluck_optionlib.guards import GuardLibrary
+from potluck_optionlib.menus import WAIT, Menu, build_menu
 
 UNPARSABLE = "explicit:unparsable"
 UNKNOWN_OPTION = "explicit:unknown_option"

@@ -21,7 +21,6 @@ from multiprocessing.context import SpawnProcess
 from typing import Protocol
 
 from potluck.env.v1 import env_service_pb2 as pb
-
 from potluck_envs.errors import EngineCrashed, EngineTimeout, EnvError
 from potluck_envs.host import Job, Result
 from potluck_envs.worker import HEADER, Ask, Do, Said, pack

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from potluck.env.v1 import env_service_pb2 as pb
-
 from potluck_envs.baselines import Baseline
 from potluck_envs.episode import SCHEMA_VERSION, Episode, Settings
 from potluck_envs.errors import EnvError, InvalidField, ReplayDiverged, UnknownBoundary

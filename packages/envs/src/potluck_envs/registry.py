@@ -14,12 +14,11 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 
 from potluck.env.v1 import env_service_pb2 as pb
+from potluck_envs.errors import BrokenPlugin, UnknownGame
+from potluck_envs.native import NativeGame
 from potluck_optionlib.errors import OptionlibError
 from potluck_optionlib.game import GameProvider, SymbolicGame
 from potluck_optionlib.guards import GuardLibrary
-
-from potluck_envs.errors import BrokenPlugin, UnknownGame
-from potluck_envs.native import NativeGame
 
 GROUP = "potluck.games"
 METHODS = ("names", "make", "guards")

@@ -6,11 +6,10 @@ import copy
 from dataclasses import dataclass
 
 from potluck.env.v1 import env_service_pb2 as pb
-from potluck_optionlib.game import NOOP, Ended, Instance
-from potluck_optionlib.menus import Menu
-
 from potluck_envs.baselines import Baseline
 from potluck_envs.offers import Answer
+from potluck_optionlib.game import NOOP, Ended, Instance
+from potluck_optionlib.menus import Menu
 
 MEMORY = 5
 SPOKEN = {"success": "done", "effect_fail": "failed", "timeout": "interrupted"}

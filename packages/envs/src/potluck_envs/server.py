@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 from potluck.rpc.security import Security
 from potluck.rpc.server import RunningServer, serve
-
 from potluck_envs.pool import TIMEOUT_SECONDS, Pool
 from potluck_envs.service import SERVICE, EnvService
 

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
-from potluck.env.v1 import env_service_pb2 as pb
 
+from potluck.env.v1 import env_service_pb2 as pb
 from potluck_envs.pool import Pool
 from potluck_envs.sessions import Session
 

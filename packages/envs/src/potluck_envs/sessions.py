@@ -17,7 +17,6 @@ from typing import Protocol
 
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.errors import PotluckError, Reason
-
 from potluck_envs.errors import (
     EnvError,
     EpisodeExists,

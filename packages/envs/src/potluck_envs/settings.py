@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from potluck.env.v1 import env_service_pb2 as pb
-
 from potluck_envs.baselines import Baseline, plugins
 from potluck_envs.episode import Settings
 from potluck_envs.errors import InvalidField

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from opentelemetry.trace import Span, StatusCode
+
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.telemetry import names
 from potluck.telemetry.context import open_span, parent_of
-
 from potluck_envs.host import Kind, Result
 
 

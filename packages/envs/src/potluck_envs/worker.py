@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.logs import configure_logs
-
 from potluck_envs.errors import EnvError
 from potluck_envs.host import Host, Job, Result, crashed
 from potluck_envs.registry import Registry

@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import pytest
+
 from potluck_envs.overcooked import provider
 from potluck_envs.overcooked.game import OvercookedGame
 from potluck_optionlib.game import NOOP

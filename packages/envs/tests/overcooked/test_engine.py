@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import pytest
+
 from potluck_envs.overcooked.engine import ACTIONS, Engine
 from potluck_envs.overcooked.layout import INTERACT, STAY, Layout, load
 from potluck_envs.overcooked.shim import OvercookedGridworld, Recipe

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+
 from potluck_envs.overcooked import provider
 from potluck_envs.overcooked.game import OvercookedGame, make
 from potluck_optionlib.game import NOOP, Activity, Instance

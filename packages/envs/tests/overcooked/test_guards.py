@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from potluck_envs.overcooked import provider
 from potluck_envs.overcooked.game import OvercookedGame, make
 from potluck_envs.overcooked.layout import FAR

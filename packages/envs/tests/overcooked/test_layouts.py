@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from potluck_envs.overcooked import provider
 from potluck_envs.overcooked.layout import DISHES, FAR, ONIONS, POT, TOMATOES, WINDOW, load
 

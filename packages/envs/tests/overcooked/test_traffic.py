@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from potluck_envs.overcooked import game as game_module
 from potluck_envs.overcooked import provider, traffic
 from potluck_envs.overcooked.game import make

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterable
 
 import grpc
+
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.env.v1 import env_service_pb2_grpc as grpc_stubs
 from potluck.rpc.errors import from_status

@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from potluck_optionlib.contracts import canonical_json
 from potluck_optionlib.errors import ContractMismatchError, GuardFormatError
 
-
 _VERDICTS = 4096
 """Verdicts that a library keeps at most."""
 

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from opentelemetry.context import get_current
 from opentelemetry.trace import Span, StatusCode
 
 from potluck.common.v1.common_pb2 import TraceContext
@@ -49,6 +50,7 @@ class Episode:
         self.menus: Menus | None = None
         self.command: Command | None = None
         self._seats = {agent: place for place, agent in enumerate(spec.policies)}
+        self._caller = get_current()
         self._span: Span | None = None
         self._trace: TraceContext | None = None
         self._clear()
@@ -77,7 +79,7 @@ class Episode:
             names.ATTEMPT: self.attempts,
             names.ENV: seat.address,
         }
-        self._span = open_span(names.EPISODE, attributes)
+        self._span = open_span(names.EPISODE, attributes, self._caller)
         self._trace = trace_message(self._span)
         command = self._next()
         if self.spec.fork is not None:

@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 
 from potluck.env.v1 import env_service_pb2 as pb
-
 from potluck_envs.conformance.plan import Broken, Played, Player
 from potluck_envs.native import OPTION
 

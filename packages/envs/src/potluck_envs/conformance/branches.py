@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterator
 
 from potluck.rpc.errors import PotluckError, Reason
-
 from potluck_envs.conformance.plan import Broken, Played, Player
 
 

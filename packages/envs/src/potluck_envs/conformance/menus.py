@@ -7,12 +7,11 @@ import string
 
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.errors import Reason
-from potluck_optionlib.game import Instance, SymbolicGame
-from potluck_optionlib.menus import WAIT
-
 from potluck_envs.conformance.plan import Broken, Player
 from potluck_envs.episode import Episode
 from potluck_envs.registry import agent_name
+from potluck_optionlib.game import Instance, SymbolicGame
+from potluck_optionlib.menus import WAIT
 
 
 def menus_hold(player: Player) -> str:

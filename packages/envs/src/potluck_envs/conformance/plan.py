@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from potluck.common.v1.common_pb2 import Item
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.errors import from_status
-
 from potluck_envs.local import Table
 from potluck_envs.registry import Library
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from potluck.rpc.errors import PotluckError
-
 from potluck_envs.conformance import books, branches, menus, seeds
 from potluck_envs.conformance.plan import Broken, Plan, Player
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from potluck_optionlib.contracts import Contract
-from potluck_optionlib.game import Instance
-from potluck_optionlib.guards import GuardLibrary
-
 from potluck_envs.overcooked.ground import Counter
 from potluck_envs.overcooked.kitchen import Kitchen
 from potluck_envs.overcooked.options import DROP, NOTHING_HELD, TAKE, WAIT, World
+from potluck_optionlib.contracts import Contract
+from potluck_optionlib.game import Instance
+from potluck_optionlib.guards import GuardLibrary
 
 _ITEMS = ("onion", "tomato", "dish", "soup")
 _KEPT = 1 << 14

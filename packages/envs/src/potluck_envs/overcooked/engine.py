@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from potluck_optionlib.game import Event
-
 from potluck_envs.overcooked.layout import COUNTER, DIRECTIONS, INTERACT, POT, STAY, WINDOW, Cell, Layout
 from potluck_envs.overcooked.shim import (
     EVENT_TYPES,
@@ -28,6 +26,7 @@ from potluck_envs.overcooked.shim import (
     Recipe,
     SoupState,
 )
+from potluck_optionlib.game import Event
 
 ACTIONS: tuple[Any, ...] = tuple(Action.ALL_ACTIONS)
 _FACING_INDEX = {direction: i for i, direction in enumerate(DIRECTIONS)}

@@ -13,22 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from potluck_optionlib.contracts import Change, Contract, contracts_digest
-from potluck_optionlib.game import (
-    NOOP,
-    Activity,
-    AgentStep,
-    Ended,
-    GameSpec,
-    Instance,
-    ItemView,
-    Observation,
-    Scene,
-    Sprite,
-    Step,
-)
-from potluck_optionlib.guards import GuardLibrary
-
 from potluck_envs.overcooked import greedy, words
 from potluck_envs.overcooked.admission import Admission
 from potluck_envs.overcooked.engine import EngineSnapshot
@@ -44,6 +28,21 @@ from potluck_envs.overcooked.options import (
     library,
 )
 from potluck_envs.overcooked.traffic import Chef, Wish, plan
+from potluck_optionlib.contracts import Change, Contract, contracts_digest
+from potluck_optionlib.game import (
+    NOOP,
+    Activity,
+    AgentStep,
+    Ended,
+    GameSpec,
+    Instance,
+    ItemView,
+    Observation,
+    Scene,
+    Sprite,
+    Step,
+)
+from potluck_optionlib.guards import GuardLibrary
 
 ENGINE = "overcooked-ai 1.1.0"
 DYNAMICS = "start_cooking"

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from potluck_optionlib.game import Instance
-
 from potluck_envs.overcooked.engine import Engine
 from potluck_envs.overcooked.greedy import Outlook, Pot
 from potluck_envs.overcooked.ground import ground
 from potluck_envs.overcooked.layout import POT, Layout, Target
 from potluck_envs.overcooked.options import TAKE
+from potluck_optionlib.game import Instance
 
 NO_FEATURES: Mapping[str, str] = {}
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from potluck_envs.overcooked import PREFIX, provider, two_player_layouts
 from potluck_optionlib.burnin import BurninPlan, run
 from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.mining import mine
-
-from potluck_envs.overcooked import PREFIX, provider, two_player_layouts
 
 PLAN = BurninPlan(solo_episodes=150, team_episodes=150, seed=0)
 PROBE_PLAN = BurninPlan(solo_episodes=60, team_episodes=0, seed=0)

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
+from potluck_envs.overcooked.layout import DISHES, ONIONS, POT, TOMATOES, WINDOW, Layout
 from potluck_optionlib.contracts import Change, Contract
 from potluck_optionlib.game import Instance
-
-from potluck_envs.overcooked.layout import DISHES, ONIONS, POT, TOMATOES, WINDOW, Layout
 
 StartCookingEffect = Literal["ordered", "plain"]
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from potluck_optionlib.game import Ended, Instance, Observation, Step
-
 from potluck_relay.game import Relay, World
 
 _COUNTER = itertools.count()

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 
 from potluck_optionlib.game import SymbolicGame
-
 from potluck_relay.faulty import FAULTY
 from potluck_relay.game import SPEC, Relay
 
