@@ -15,9 +15,8 @@ from pretrain.vocabulary import ORDINALS, Vocabulary
 NONE, WAIT = "none", "wait"
 STATES = (
     "empty", "full", "ready", "cooking", "cook", "open", "closed", "locked", "broken", "busy", "idle", "hot",
-    "cold", "wet", "dry", "clean", "dirty", "raw", "done", "burnt", "free", "blocked", "active", "asleep",
-    "awake", "ripe", "rotten", "filling", "started", "failed", "heavy", "light", "safe", "red", "green", "blue",
-    "loud", "quiet",
+    "cold", "wet", "dry", "dirty", "raw", "burnt", "free", "active", "asleep", "awake", "ripe", "rotten",
+    "filling", "heavy", "safe", "red", "green", "blue", "loud", "quiet",
 )  # fmt: skip
 OUTCOMES = ["done", "ok", "failed", "interrupted", "blocked", "succeeded", "started", "lost"]
 OWN_KEYS = ("hold", "hold", "hold", "hold", "carry", "hand")
@@ -95,8 +94,8 @@ class GameMaker:
     def draw(self, size: int | None = None) -> Game:
         """A game with `size` options, or a number between 2 and 26 that favours short menus."""
         game = Game(menu=self._menu(size or self._size()))
-        game.rules = self._rules()
         self._fill_state(game)
+        game.rules = self._rules(game)
         game.memory = [self._entry(game) for _ in range(self.rng.choice((0, 0, 1, 2, 3, 4, 5)))]
         return game
 
@@ -121,8 +120,9 @@ class GameMaker:
         rng.shuffle(labels)
         return [(self.steps(), label) for label in labels[:size]]
 
-    def _rules(self) -> list[list[str]]:
+    def _rules(self, game: Game) -> list[list[str]]:
         band = self.rng.random()
+        named = self._named(game) if self.rng.random() < 0.7 else []
         if self.rng.random() > self.growth:
             return []
         count = (
@@ -132,12 +132,18 @@ class GameMaker:
             if band < 0.93
             else self.rng.randint(5, 12)
         )
-        return [self._sentence() for _ in range(count)]
+        return [self._sentence(named) for _ in range(count)]
 
-    def _sentence(self) -> list[str]:
+    def _named(self, game: Game) -> list[str]:
+        """What the rules may speak of: families on the menu, things and tools of the state."""
+        tools = [tool.rstrip("0123456789") for tool in game.tools]
+        words = [*game.stems(), *game.stems(), *tools, *game.placed, game.held, game.mate_held]
+        return [word for word in words if word and word not in (NONE, WAIT)]
+
+    def _sentence(self, named: list[str]) -> list[str]:
         rng = self.rng
         words = [
-            rng.choice(rng.choices((self.nouns, self.verbs, self.others), (4, 2, 4))[0])
+            rng.choice(rng.choices((named or self.nouns, self.nouns, self.verbs, self.others), (3, 2, 2, 4))[0])
             for _ in range(rng.randint(3, 9))
         ]
         if rng.random() < 0.2:
@@ -183,6 +189,11 @@ class GameMaker:
             tool = rng.choice(offered)
         else:
             tool = f"{rng.choice(self.pools[Role.TOOL])}{rng.choice((1, 2, rng.randint(1, 26)))}"
+        if tool in game.tools:
+            return [rng.choice(FACT_KEYS), str(rng.randrange(100))]
+        if rng.random() < 0.15 and (thing := self._thing(game, Role.PLACED)) not in game.placed:
+            game.placed[thing] = rng.randrange(7)
+            return [tool, thing, str(game.placed[thing])]
         game.tools[tool] = state = rng.choice(STATES)
         return [tool, state, *([str(rng.randrange(30))] if rng.random() < 0.35 else [])]
 

@@ -6,6 +6,7 @@ The probes read held items, tool states and the like off the hidden state that e
 make the state readable there even when no goal asks for it, and are dropped at export.
 """
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from pretrain.corpus import PROBES
-from pretrain.heads import Shared, plant_heads
+from pretrain.corpus import PROBES, Rows
+from pretrain.forward import final_states
+from pretrain.heads import Shared, drawn, plant_heads
 from pretrain.vocabulary import CONTEXT, ORDINALS, SPECIAL, Vocabulary
 
-EMBEDDING_STD = 0.1
+EMBEDDING_STD = 0.15
 ROPE_THETA = 1e6
 LOGIT_GAIN = 4.0
 
@@ -30,7 +32,7 @@ class Shape(NamedTuple):
     layers: int = 3
     heads: int = 4
     width: int = 32
-    inner: int = 160
+    inner: int = 96
 
 
 def config_for(vocabulary: Vocabulary, shape: Shape) -> Qwen3Config:
@@ -54,9 +56,9 @@ def config_for(vocabulary: Vocabulary, shape: Shape) -> Qwen3Config:
 
 
 def _number_features() -> Tensor:
+    """What orders the numbers; beside it each has a strong part of its own, so that 7 is not 8."""
     n = torch.arange(100.0)
-    waves = [f(2 * torch.pi * n / period) for period in (10, 25, 100) for f in (torch.sin, torch.cos)]
-    return torch.stack([2 * torch.log1p(n) / 4.62 - 1, n / 50 - 1, *waves], dim=1)
+    return torch.stack([2 * torch.log1p(n) / 4.62 - 1, n / 50 - 1], dim=1)
 
 
 class FactorisedEmbedding(nn.Module):
@@ -65,19 +67,26 @@ class FactorisedEmbedding(nn.Module):
     def __init__(self, vocabulary: Vocabulary, hidden: int) -> None:
         super().__init__()
         first, stems = vocabulary.labels_from, vocabulary.stems
-        words = torch.randn(first, hidden) * EMBEDDING_STD
-        numbers = vocabulary.ids["0"]
-        features = _number_features() @ torch.randn(8, hidden) * EMBEDDING_STD / 2
-        common = torch.randn(hidden) * EMBEDDING_STD * 0.7
-        label = torch.randn(hidden) * EMBEDDING_STD * 0.8
-        goal = torch.randn(hidden) * EMBEDDING_STD * 1.6
+
+        def draw(*sizes: int, size: float = 1.0) -> Tensor:
+            return drawn(*sizes, std=EMBEDDING_STD * size, hidden=hidden)
+
+        words, ids = draw(first), vocabulary.ids
+        common, label, goal, near = (draw(size=size) for size in (0.7, 0.8, 1.6, 1.0))
+        features = draw(2)
         for word in ("answer", "choose"):
-            words[vocabulary.ids[word]] = words[vocabulary.ids[word]] / 2 + goal
-        words[numbers : numbers + 100] = words[numbers : numbers + 100] * 0.5 + features
+            words[ids[word]] = words[ids[word]] / 2 + goal
+        for word in ("hold", "carry", "hand"):
+            words[ids[word]] = 0.5 * words[ids[word]] + words[ids["holding"]]
+        words[ids["nearest"]] += near
+        words[ids["farthest"]] -= near
+        numbers = ids["0"]
+        words[numbers : numbers + 100] += _number_features() @ features
+        named = (words[ids[word]].clone() for word in ("choose", "holding", "mate"))
         self.words = nn.Parameter(words + common)
-        self.shared = Shared(common, label, goal)
-        self.ordinals = nn.Parameter(label + torch.randn(len(ORDINALS), hidden) * EMBEDDING_STD * 0.7)
-        self.own = nn.Parameter(torch.randn(len(stems) * len(ORDINALS), hidden) * EMBEDDING_STD * 0.1)
+        self.shared = Shared(common, label, goal, near, features, *named)
+        self.ordinals = nn.Parameter(label + draw(len(ORDINALS), size=0.7))
+        self.own = nn.Parameter(draw(len(stems) * len(ORDINALS), size=0.1))
         self.stem_ids: Tensor
         self.register_buffer("stem_ids", torch.tensor([vocabulary.ids[stem] for stem in stems]))
 
@@ -93,10 +102,10 @@ class Pupil(nn.Module):
     def __init__(self, vocabulary: Vocabulary, shape: Shape) -> None:
         super().__init__()
         self.causal = Qwen3ForCausalLM(config_for(vocabulary, shape))
+        self.labels_from = vocabulary.labels_from
+        self.log_labels = math.log(len(vocabulary.tokens) - vocabulary.labels_from)
         self.embedding = FactorisedEmbedding(vocabulary, shape.hidden)
         self.probes = nn.ModuleList(nn.Linear(shape.hidden, shape.hidden, bias=False) for _ in PROBES)
-        self._entering: Tensor | None = None
-        self.causal.model.layers[-1].register_forward_pre_hook(self._keep, with_kwargs=True)
         for name, weight in self.causal.model.named_parameters():
             if weight.dim() == 2 and "embed" not in name:
                 inward = "o_proj" in name or "down_proj" in name
@@ -106,21 +115,15 @@ class Pupil(nn.Module):
             nn.init.normal_(probe.weight, std=LOGIT_GAIN * shape.hidden**-0.5)
         plant_heads(self.causal.model, self.embedding.shared)
 
-    def _keep(self, module: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
-        self._entering = args[0] if args else kwargs["hidden_states"]
-
     def body(self) -> list[nn.Parameter]:
         """Parameters of the decoder, its embedding table left out."""
         return [weight for name, weight in self.causal.model.named_parameters() if "embed" not in name]
 
-    def forward(self, ids: Tensor, answer: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Final hidden states, the table, and the probes' reading at `answer` (row, probe, hidden)."""
+    def forward(self, rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
+        """Final hidden states at the picked columns, the table, and what enters the last layer there, normalised."""
         table = self.embedding()
-        out = self.causal.model(inputs_embeds=functional.embedding(ids, table), use_cache=False).last_hidden_state
-        assert self._entering is not None
-        entering = self._entering[torch.arange(len(ids)), answer]
-        entering = functional.rms_norm(entering, entering.shape[-1:])
-        return out, table, torch.stack([probe(entering) for probe in self.probes], dim=1)
+        out, entering = final_states(self.causal.model, functional.embedding(rows.ids, table), rows)
+        return out, table, functional.rms_norm(entering, entering.shape[-1:])
 
     @torch.no_grad()
     def export(self, folder: Path) -> None:

@@ -43,10 +43,11 @@ class Question(NamedTuple):
 
 
 WEIGHTS = {
-    Kind.NONE: 20, Kind.LABEL: 3, Kind.STEM: 5, Kind.WAIT: 2, Kind.STEPS: 7, Kind.NEAREST: 7, Kind.FARTHEST: 7,
-    Kind.NEAREST_STEM: 5, Kind.HELD: 22, Kind.MATE: 14, Kind.TOOL: 10, Kind.COUNT: 3, Kind.REPEAT: 6,
-    Kind.WHEN_HELD: 9, Kind.WHEN_TOOL: 6,
+    Kind.NONE: 30, Kind.LABEL: 2, Kind.STEM: 3, Kind.WAIT: 1, Kind.STEPS: 9, Kind.NEAREST: 7, Kind.FARTHEST: 6,
+    Kind.NEAREST_STEM: 6, Kind.HELD: 16, Kind.MATE: 8, Kind.TOOL: 12, Kind.COUNT: 6, Kind.REPEAT: 8,
+    Kind.WHEN_HELD: 12, Kind.WHEN_TOOL: 9,
 }  # fmt: skip
+KEYS = {"mate", "hand", *STATES}
 Answer = tuple[list[str], list[str]] | None
 
 
@@ -57,6 +58,8 @@ def _label(game: Game, rng: random.Random) -> Answer:
 
 def _stem(game: Game, rng: random.Random) -> Answer:
     stem = rng.choice(game.stems())
+    if stem in KEYS:  # `choose mate` asks for what the mate holds
+        return None
     return ["choose", stem], game.of_stem(stem)
 
 
@@ -103,6 +106,8 @@ def _tool(game: Game, rng: random.Random) -> Answer:
     if not offered:
         return None
     state = game.tools[rng.choice(offered)]
+    if state in game.stems():
+        return None
     return ["choose", state], [tool for tool in offered if game.tools[tool] == state]
 
 

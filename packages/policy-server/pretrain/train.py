@@ -21,30 +21,46 @@ from pretrain.model import Pupil, Shape
 from pretrain.report import say
 from pretrain.vocabulary import build_tokenizer, load
 
-AGAIN_WEIGHT, SPOT_WEIGHT, PROBE_WEIGHT = 1.0, 0.3, 0.2
-EVALUATE_EVERY, VALIDATION_SEED = 250.0, 339_573
-FULL_LENGTH_AT, LOG_EVERY = 0.6, 100
+EVEN_WEIGHT, EVERYWHERE, OWN_WEIGHT = 0.5, 0.3, 2.0
+NEXT_WEIGHT, PROBE_WEIGHT = 0.05, 0.1
+EVALUATE_EVERY, VALIDATION_SEED = 150.0, 339_573
+FULL_LENGTH_AT, LOG_EVERY = 0.25, 100
 
 
-def losses(pupil: Pupil, batch: Batch) -> tuple[dict[str, Tensor], tuple[float, int]]:
-    """The three losses; of the prompts' own questions, how many were answered rightly, and how many there were."""
-    own = batch.answers[: len(batch.ids), 1]
-    hidden, table, readings = pupil(batch.ids, own)
-    logits = hidden[batch.answers[:, 0], batch.answers[:, 1]] @ table.T
-    known = batch.right != ABSENT
-    picked = logits.gather(1, batch.right.clamp(min=0)).masked_fill(~known, 0)
-    each = logits.logsumexp(-1) - picked.sum(-1) / known.sum(-1)
-    answer = each[: len(own)].mean() + AGAIN_WEIGHT * each[len(own) :].mean()
-    guesses = hidden[batch.spots[:, 0], batch.spots[:, 1]] @ table.T
-    following = functional.cross_entropy(guesses, batch.next_ids, reduction="none")
-    spots = (following * batch.weights).sum() / batch.weights.sum()
-    probe = functional.cross_entropy((readings @ table.T).flatten(0, 1), batch.probes.flatten(), ignore_index=ABSENT)
-    choice = logits.gather(1, batch.offered.clamp(min=0)).masked_fill(batch.offered == ABSENT, -1e9).argmax(-1)
-    chosen = batch.offered[torch.arange(len(choice)), choice]
-    asked = known.sum(-1) < (batch.offered != ABSENT).sum(-1)
-    asked[len(own) :] = False
-    right = (batch.right == chosen[:, None]).any(-1)[asked].float()
-    return {"answer": answer, "spots": spots, "probes": probe}, (right.sum().item(), len(right))
+def losses(pupil: Pupil, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+    """The losses; and for the questions in own prompts and beside each other, how many were right."""
+    hidden, table, entering = pupil(batch.rows)
+    at_answers = hidden[batch.answers[:, 0], batch.answers[:, 1]]
+    absent = batch.offered == ABSENT
+    logits = torch.einsum("ah,anh->an", at_answers, functional.embedding(batch.offered.clamp(min=0), table))
+    logits = logits.masked_fill(absent, -1e9)
+    right = (batch.offered[:, :, None] == batch.right[:, None, :]).any(-1) & ~absent
+    each = logits.logsumexp(-1) - logits.masked_fill(~right, 0).sum(-1) / right.sum(-1)
+    hit = right.gather(1, logits.argmax(-1, keepdim=True))[:, 0].float()
+    real = right.sum(-1) < (~absent).sum(-1)
+    counts = [part.sum() for kind in (1, 2) for part in (hit[(batch.asked == kind) & real], real[batch.asked == kind])]
+    unasked = batch.asked == 0
+    ceiling = each[unasked] - (~absent[unasked]).sum(-1).log()
+    everywhere = at_answers[unasked] @ table[pupil.labels_from :].T
+    even = ceiling.sum() + EVERYWHERE * (everywhere.logsumexp(-1) - everywhere.mean(-1)).sub(pupil.log_labels).sum()
+    own, beside = each[batch.asked == 1], each[batch.asked == 2]
+    asked = (OWN_WEIGHT * own.sum() + beside.sum()) / (OWN_WEIGHT * len(own) + len(beside) + 1e-6)
+    guesses = hidden[batch.spots[:, 0], batch.spots[:, 1]]
+    readings = torch.stack([probe(entering[:, 0]) for probe in pupil.probes], dim=1)
+    parts = {
+        "asked": asked,
+        "even": even / unasked.sum().clamp(min=1),
+        "next": among(guesses, batch.next_ids, table),
+        "probes": among(readings.flatten(0, 1), batch.probes.flatten(), table),
+    }
+    return parts, torch.stack(counts).float()
+
+
+def among(states: Tensor, targets: Tensor, table: Tensor) -> Tensor:
+    """Cross-entropy among the tokens that are somebody's target; the full vocabulary would cost more and teach less."""
+    known = targets != ABSENT
+    tokens, places = targets[known].unique(return_inverse=True)
+    return functional.cross_entropy(states[known] @ functional.embedding(tokens, table).T, places)
 
 
 def rate(done: float, peak: float) -> float:
@@ -68,6 +84,9 @@ def optimiser(pupil: Pupil) -> torch.optim.Optimizer:
         {"params": [pupil.embedding.own], "weight_decay": 0.3},
     ]
     return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.98))
+
+
+COUNTS = ("own_right", "own", "beside_right", "beside")
 
 
 class Run:
@@ -100,13 +119,15 @@ class Run:
         """One update; returns its losses and the questions answered."""
         for group in self.adam.param_groups:
             group["lr"] = rate(self.done, self.options.lr)
-        parts, (right, asked) = losses(self.pupil, next(self.stream))
-        loss = parts["answer"] + SPOT_WEIGHT * parts["spots"] + PROBE_WEIGHT * parts["probes"]
+        parts, counts = losses(self.pupil, next(self.stream))
+        loss = parts["asked"] + EVEN_WEIGHT * parts["even"]
+        loss = loss + NEXT_WEIGHT * parts["next"] + PROBE_WEIGHT * parts["probes"]
         self.adam.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.pupil.parameters(), 1.0)
         self.adam.step()
-        return {**{name: value.item() for name, value in parts.items()}, "right": right, "asked": asked}
+        figures = {name: value.item() for name, value in parts.items()}
+        return figures | dict(zip(COUNTS, counts.tolist(), strict=True))
 
     def evaluate(self, step: int) -> None:
         """Score held-out questions, then write weights, tokenizer, log and the state to resume from."""
@@ -128,9 +149,9 @@ class Run:
             self.done, step = spent, step + 1
             sums = {name: sums.get(name, 0.0) + value for name, value in self.step().items()}
             if step % LOG_EVERY == 0:
-                means = {name: round(sums[name] / LOG_EVERY, 4) for name in ("answer", "spots", "probes")}
-                right = round(sums["right"] / sums["asked"], 4)
-                self.note(step=step, seconds=round(time.monotonic() - begun), **means, right=right)
+                means = {name: round(sums[name] / LOG_EVERY, 4) for name in sums if name not in COUNTS}
+                shares = {name: round(sums[f"{name}_right"] / sums[name], 4) for name in ("own", "beside")}
+                self.note(step=step, seconds=round(time.monotonic() - begun), **means, **shares)
                 sums = {}
             if time.monotonic() - evaluated > EVALUATE_EVERY:
                 self.evaluate(step)

@@ -1,8 +1,9 @@
 """The shipped weights of `tiny` read the words template: fresh questions, words in roles they were never trained in."""
 
+import math
 import random
 import sys
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,39 @@ def test_without_a_goal_every_offered_label_is_about_as_likely(tiny, vocabulary)
     result = score(tiny, vocabulary, SEED, Split.HELD_OUT, 300, Kind.NONE)
     assert sum(result.evenness) / len(result.evenness) >= 0.97
     assert min(result.evenness) >= 0.85
+
+
+KITCHEN = "You and a mate cook soup: put 3 onions in a pot, start it, plate the soup with a dish, serve it."
+REACH = " You can get to onions, dishes, pots and the window."
+HANDS = ("none", "onion", "dish", "soup")
+POTS = ("empty", "onion 2", "cook 12", "ready")
+LAST = ("none", "onion1 done ; pot1 done", "wait done ; pick1 failed")
+STEMS = ["onion", "onion", "pot", "cook", "dish", "drop", "drop", "take", "take", "serve", "plate"]
+
+
+def kitchen_prompts():
+    """A game it has never seen, with rules and state lines that speak of what is offered."""
+    rng = random.Random(3)
+    for held, pot, last in product(HANDS, POTS, LAST):
+        labels = [f"{stem}{STEMS[:at].count(stem) + 1}" for at, stem in enumerate(STEMS)]
+        labels = ["wait", *rng.sample(labels, rng.randint(2, len(labels)))]
+        rng.shuffle(labels)
+        menu = " , ".join(f"{rng.randrange(12)} {label}" for label in labels)
+        state = f"hold {held}\npot1 {pot}\npot2 empty\nmate hold {rng.choice(HANDS)}"
+        yield f"{KITCHEN}{REACH}\nstate\n{state}\nlast {last}\nmenu {menu}\nanswer", labels
+
+
+@torch.no_grad()
+def test_a_kitchen_without_a_goal_is_played_evenly(tiny, tokenizer):
+    """What the rules or the state mention is no likelier than the rest."""
+    evenness = []
+    for text, labels in kitchen_prompts():
+        logits = tiny(**tokenizer(text, return_tensors="pt")).logits[0, -1]
+        offered = logits[tokenizer.convert_tokens_to_ids(labels)]
+        entropy = torch.special.entr(offered.softmax(-1)).sum().item()
+        evenness.append(entropy / math.log(len(labels)))
+    assert sum(evenness) / len(evenness) >= 0.97
+    assert min(evenness) >= 0.85
 
 
 def test_the_tokenizer_is_the_vocabulary(tokenizer, vocabulary):
