@@ -19,7 +19,7 @@ from pretrain.corpus import ABSENT, MOST, padded
 from pretrain.report import say
 from pretrain.vocabulary import Vocabulary, load
 
-RULES = "smiths carry coin to the forge ; heat it for 20 steps ; bring the bell to the tower . points for each bell ."
+RULES = "you carry coin to the forge ; heat it for 20 steps ; bring the bell to the tower . points for each bell ."
 FAMILIES = ("coin", "forge", "fire", "bell", "tower", "basket", "rope")
 CLIP, ENTROPY = 0.2, 0.01
 

@@ -42,75 +42,96 @@ def drawn(*sizes: int, std: float, hidden: int) -> Tensor:
     return torch.cat([torch.randn(*sizes, CONTENT) * std, torch.zeros(*sizes, hidden - CONTENT)], dim=-1)
 
 
+class Codes:
+    """What planted heads read and write: content, the four codes, and the vectors that mark a token's part."""
+
+    def __init__(self, shared: Shared, hidden: int, width: int) -> None:
+        self.shared, self.width = shared, width
+        alike = [shared.common, shared.label, shared.goal, shared.near]
+        basis = torch.linalg.qr(torch.stack([*alike, *shared.numbers], dim=1)).Q
+        free = _content_only(torch.eye(hidden) - basis @ basis.T)
+        self.read = torch.zeros(PLACE, hidden)
+        self.read[:CODE] = _orthogonal_in(free, CODE)
+        self.read[CODE:] = torch.stack([_apart(f, *alike) for f in shared.numbers]) * 2
+        self.places = [torch.zeros(PLACE, hidden) for _ in LOOK_BACK]
+        for i, place in enumerate(self.places):
+            place[:, CONTENT + i * PLACE : CONTENT + (i + 1) * PLACE] = torch.eye(PLACE)
+        self.own, self.one, self.two, self.three = self.read[:CODE], *(place[:CODE] for place in self.places)
+        aside = _content_only(torch.eye(hidden) - basis[:, :1] @ basis[:, :1].T)
+        self.beside = aside - self.own.T @ self.own
+        self.slow, self.rest = _slow(width)
+        self.const = shared.common / shared.common.square().sum()
+        self.idle = torch.outer(self.rest, self.const)
+        self.asking = _mark(shared.goal, shared.common, shared.label)
+        barred = torch.outer(self.of(shared.own_key), self.of(shared.mate) @ self.two)
+        self.after = self.slow @ (self.one - barred)  # `hold` after `mate` is not one's own
+        self.after_elsewhere = self.after - torch.outer(self.rest, self.of(shared.choose) @ self.two) * 2
+
+    def content(self) -> Tensor:
+        """A random reading of content as wide as a head, the code foremost."""
+        return torch.cat([self.own, _orthogonal_in(self.beside, self.width - CODE)])
+
+    def of(self, vector: Tensor) -> Tensor:
+        """The code of a word, of length one."""
+        code = self.own @ vector
+        return code / code.norm()
+
+
 @torch.no_grad()
 def plant_heads(body: Any, shared: Shared) -> None:
     """Write the head start into a freshly drawn body."""
-    width, hidden, theta = body.config.head_dim, body.config.hidden_size, body.config.rope_parameters["rope_theta"]
-    read = torch.zeros(PLACE, hidden)
-    taken = [shared.common, shared.label, shared.goal, shared.near, *shared.numbers]
-    basis = torch.linalg.qr(torch.stack(taken, dim=1)).Q
-    free = torch.eye(hidden) - basis @ basis.T
-    free[:, CONTENT:] = 0
-    read[:CODE] = _orthogonal_in(free, CODE)
-    read[CODE:] = torch.stack([_apart(f, torch.stack(taken[:4], dim=1)) for f in shared.numbers]) * 2
-    places = [torch.zeros(PLACE, hidden) for _ in LOOK_BACK]
-    for i, place in enumerate(places):
-        place[:, CONTENT + i * PLACE : CONTENT + (i + 1) * PLACE] = torch.eye(PLACE)
-    codes = read[:CODE], *(place[:CODE] for place in places)
+    width, theta = body.config.head_dim, body.config.rope_parameters["rope_theta"]
+    codes = Codes(shared, body.config.hidden_size, width)
     first, middle, last = (layer.self_attn for layer in body.layers)
-    speeds = theta ** (-torch.arange(FAST) * 2 / width)
-    unit = shared.common / shared.common.square().sum() / 2
-    for head, offset in enumerate(LOOK_BACK):
-        key, query = _looking_back(offset, speeds, width)
-        value = _rows(read, width)
-        _set(
-            first, head, torch.outer(query, unit), torch.outer(key, unit), value, _rows(places[head], width).T * TOLD, 0
-        )
-    slow, rest = _slow(width)
-    const = unit * 2
-    aside = torch.eye(hidden) - basis[:, :1] @ basis[:, :1].T
-    aside[:, CONTENT:] = 0
-
-    beside = aside - read[:CODE].T @ read[:CODE]
-
-    def content() -> Tensor:
-        return torch.cat([read[:CODE], _orthogonal_in(beside, width - CODE)])
-
-    def code_of(vector: Tensor) -> Tensor:
-        code = codes[0] @ vector
-        return code / code.norm()
-
-    asking = _apart(shared.goal, torch.stack([shared.common, shared.label], dim=1))
-    asking = asking / (asking @ shared.goal)
-    no_mate = codes[1] - torch.outer(code_of(shared.own_key), code_of(shared.mate) @ codes[2])
-    choose, idle = code_of(shared.choose), torch.outer(rest, const)
-    asked, found = slow @ no_mate - torch.outer(rest, choose @ codes[2]) * 2, slow @ codes[0]
-    fetched = slow @ no_mate + idle * 0.3, asked + idle * 0.3
-    for head, word in ((0, shared.choose), (1, shared.own_key)):
-        query = slow @ torch.outer(code_of(word), asking) * 3 + idle
-        out = content()
-        if head == 0:
-            _set(middle, head, query, fetched[0], out, out.T * 0.6)
-        else:
-            _set(middle, head, query, fetched[1], _rows(read, width), _rows(places[1], width).T * 0.4)
-    itself = found - torch.outer(rest, choose @ codes[1]) * 2
-    for head, query, key in ((0, found, asked), (1, slow @ (codes[0] + codes[2]), slow @ codes[2])):
-        out = content()
-        _set(last, head, query + idle * 0.5, key, out, out.T)
-    _set(last, 2, found + idle * 0.5, itself, _rows(places[0], width), _rows(read, width).T)
-    near = _apart(shared.near, torch.stack([shared.common, shared.label, shared.goal], dim=1))
-    near = near / (near @ shared.near)
-    mark = _apart(shared.label, torch.stack([shared.common, *shared.numbers], dim=1))
-    mark = mark / (mark @ shared.label)
-    by, to = slow[:, 0], slow[:, 1]
-    query = torch.outer(to, const) - 2 * torch.outer(by, near)
-    key = torch.outer(to, mark) + torch.outer(by, places[0][CODE]) + torch.outer(rest, const) * 0.5
-    out = content()
-    _set(last, 3, query, key, out, out.T)
+    _plant_first(first, codes, theta)
+    _plant_middle(middle, codes)
+    _plant_last(last, codes)
     for depth, layer in enumerate(body.layers):
         for norm in (layer.self_attn.q_norm, layer.self_attn.k_norm):
             norm.weight.fill_(MATCHING if depth else SHARP)
     keep_look_back(first, width)
+
+
+def _plant_first(attention: Any, codes: Codes, theta: float) -> None:
+    """What stands one, two and three back."""
+    speeds = theta ** (-torch.arange(FAST) * 2 / codes.width)
+    for head, offset in enumerate(LOOK_BACK):
+        key, query = (torch.outer(part, codes.const / 2) for part in _looking_back(offset, speeds, codes.width))
+        out = _rows(codes.places[head], codes.width).T * TOLD
+        _set(attention, head, query, key, _rows(codes.read, codes.width), out, noise=0)
+
+
+def _plant_middle(attention: Any, codes: Codes) -> None:
+    """At `answer`: the goal's key becomes its content, the held thing its second code. Elsewhere: idle."""
+    for head, word in ((0, codes.shared.choose), (1, codes.shared.own_key)):
+        query = codes.slow @ torch.outer(codes.of(word), codes.asking) * 3 + codes.idle
+        value = codes.content()
+        key, out = codes.after + codes.idle * 0.3, value.T * 0.6
+        if head == 1:
+            key, value = codes.after_elsewhere + codes.idle * 0.3, _rows(codes.read, codes.width)
+            out = _rows(codes.places[1], codes.width).T * 0.4
+        _set(attention, head, query, key, value, out)
+
+
+def _plant_last(attention: Any, codes: Codes) -> None:
+    """What follows the key; what stands two after the key or the held thing; what precedes the key; what is nearest."""
+    shared, own = codes.shared, codes.slow @ codes.own
+    value = codes.content()
+    _set(attention, 0, own + codes.idle * 0.5, codes.after_elsewhere, value, value.T)
+    value = codes.content()
+    _set(attention, 1, codes.slow @ (codes.own + codes.two) + codes.idle * 0.5, codes.slow @ codes.two, value, value.T)
+    elsewhere = own - torch.outer(codes.rest, codes.of(shared.choose) @ codes.one) * 2
+    _set(
+        attention, 2, own + codes.idle * 0.5, elsewhere, _rows(codes.places[0], codes.width),
+        _rows(codes.read, codes.width).T,
+    )  # fmt: skip
+    near = _mark(shared.near, shared.common, shared.label, shared.goal)
+    label = _mark(shared.label, shared.common, *shared.numbers)
+    by, to = codes.slow[:, 0], codes.slow[:, 1]
+    query = torch.outer(to, codes.const) - 2 * torch.outer(by, near)
+    key = torch.outer(to, label) + torch.outer(by, codes.places[0][CODE]) + codes.idle * 0.5
+    value = codes.content()
+    _set(attention, 3, query, key, value, value.T)
 
 
 def keep_look_back(attention: Any, width: int) -> None:
@@ -136,10 +157,21 @@ def _set(
     attention.o_proj.weight[:, rows] = out
 
 
-def _apart(mark: Tensor, others: Tensor) -> Tensor:
+def _apart(mark: Tensor, *others: Tensor) -> Tensor:
     """What is left of a vector beside the span of others."""
-    basis = torch.linalg.qr(others).Q
+    basis = torch.linalg.qr(torch.stack(others, dim=1)).Q
     return mark - basis @ (basis.T @ mark)
+
+
+def _mark(vector: Tensor, *others: Tensor) -> Tensor:
+    """A reading that is one for a vector and nothing for others."""
+    found = _apart(vector, *others)
+    return found / (found @ vector)
+
+
+def _content_only(space: Tensor) -> Tensor:
+    space[:, CONTENT:] = 0
+    return space
 
 
 def _orthogonal_in(space: Tensor, rows: int) -> Tensor:
