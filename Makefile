@@ -7,7 +7,6 @@ export UV_NO_SYNC := 1
 # Compiled bytecode is what makes the many short-lived processes start fast.
 unexport PYTHONDONTWRITEBYTECODE
 export OMP_NUM_THREADS ?= 1
-PYTEST := python -m pytest
 
 .PHONY: help setup demo test test-fast test-slow check format proto browser bench hooks clean
 
@@ -21,13 +20,13 @@ demo: setup  ## Train a team on Overcooked through real services; leaves runs/<r
 	@potluck demo
 
 test: setup browser check  ## All checks and all tests but the slow ones.
-	CI=true $(PYTEST) -m "not slow"
+	@CI=true sh scripts/test.sh -m "not slow"
 
 test-fast: setup  ## Tests without checks, browser and learning.
-	$(PYTEST) -m "not slow and not browser and not learning" -x -q
+	@sh scripts/test.sh -m "not slow and not browser and not learning" -x
 
 test-slow: setup browser  ## Learning runs that take minutes to hours.
-	CI=true $(PYTEST) -m slow --timeout 21600
+	@CI=true sh scripts/test.sh -m slow --timeout 21600
 
 check: setup  ## Lint, types, import boundaries, protos, lock.
 	ruff check .
