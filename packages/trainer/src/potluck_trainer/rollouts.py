@@ -103,10 +103,13 @@ def round_returns(collected: Collected) -> RoundReturns:
         for step in result.steps:
             rewards_T[step.step] += step.reward
         steps: dict[str, list[int]] = {agent: [] for agent in result.spec.policies}
+        keys: dict[str, list[str]] = {agent: [] for agent in result.spec.policies}
         for record in result.decisions:
             steps[record.agent].append(record.step)
+            keys[record.agent].append(record.prompt.state_key)
         decision_steps = {agent: tuple(at) for agent, at in steps.items()}
-        episodes.append(EpisodeReturns(member, result.finished.team_return, rewards_T, decision_steps))
+        decision_keys = {agent: tuple(named) for agent, named in keys.items()}
+        episodes.append(EpisodeReturns(member, result.finished.team_return, rewards_T, decision_steps, decision_keys))
     return RoundReturns(tuple(episodes))
 
 

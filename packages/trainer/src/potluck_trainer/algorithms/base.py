@@ -7,7 +7,7 @@ absent from `RoundReturns.episodes` and so from every mean and deviation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -28,6 +28,8 @@ class EpisodeReturns:
     """Team reward of each step played."""
     decision_steps: dict[str, tuple[int, ...]]
     """Agent -> steps played before each of its decisions."""
+    decision_keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Agent -> the game's coarse state key at each of its decisions."""
 
 
 @dataclass(frozen=True, slots=True)
