@@ -24,7 +24,7 @@ class AlgorithmConfig(Frozen):
     """How returns become advantages."""
 
     name: str = "episode"
-    """`episode` (the paper's), `return_to_go`, `keyed_return_to_go` (ours), or a plug-in of the group potluck.algorithms."""
+    """`episode` (the paper's), `return_to_go`, `keyed_return_to_go` (ours), or a plug-in of potluck.algorithms."""
     window: int = Field(default=60, ge=1)
     """return_to_go, keyed_return_to_go: steps after a decision whose rewards count."""
     std_floor: float = Field(default=1e-5, ge=0)
