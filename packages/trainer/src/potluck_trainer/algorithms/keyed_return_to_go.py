@@ -1,10 +1,10 @@
 """A windowed return-to-go advantage whose baseline is the state's (ours, not the paper's).
 
-G_k(t) = team rewards of episode k in (t, t + W], as in `return_to_go`. A decision taken in state key s gets G_k(t) less
-the mean of G over the same agent's decisions in s, over all episodes of the round, divided by one std of these
-differences. The mean is a critic without parameters: it takes out how good the state is, which in a small group outweighs
-by far how good the choice was. It depends on the state alone, so it does not bias the gradient (a decision's own part in
-the mean only scales it by (n - 1) / n); a key that was seen once gives advantage 0.
+G_k(t) = team rewards of episode k in (t, t + W], as in `return_to_go`. A decision taken in state key s gets G_k(t)
+less the mean of G over the same agent's decisions in s, over all episodes of the round, divided by one std of these
+differences. The mean is a critic without parameters: it takes out how good the state is, which in a small group
+outweighs by far how good the choice was. It depends on the state alone, so it does not bias the gradient (a
+decision's own part in the mean only scales it by (n - 1) / n); a key that was seen once gives advantage 0.
 """
 
 from __future__ import annotations
