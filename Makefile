@@ -17,7 +17,7 @@ setup:  ## Install uv (if missing) and the locked workspace.
 	@sh scripts/setup.sh
 
 demo: setup  ## Train a team on Overcooked through real services; leaves runs/<run>/report.html.
-	@potluck demo
+	@potluck demo @configs/fc-tiny.toml
 
 test: setup browser check  ## All checks and all tests but the slow ones.
 	@CI=true sh scripts/test.sh -m "not slow"

@@ -132,5 +132,5 @@ def test_return_to_go_skips_without_signal():
 
 
 def test_an_unknown_algorithm_names_the_known_ones():
-    with pytest.raises(ConfigError, match=r"episode, return_to_go"):
+    with pytest.raises(ConfigError, match=r"episode, keyed_return_to_go, return_to_go"):
         registry.load("epsiode")

@@ -31,9 +31,10 @@ time.sleep(600)
 """
 
 STARTER = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from potluck_trainer.services import Command, running
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell would have it ignored
 async def main():
     async with running([Command("fake-service", "fake", (sys.argv[1],))], Path(sys.argv[2]), 30):
         print("up", flush=True)
