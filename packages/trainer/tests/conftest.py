@@ -13,12 +13,12 @@ import pytest
 
 from potluck.common.v1.common_pb2 import Item, LabelScheme, Prompt
 from potluck.env.v1.env_service_pb2 import Finished, GameInfo, OptionRecord, Recording, StepRecord
-from potluck.play import DecisionRecord, EpisodeLost, EpisodeResult
+from potluck.play import DecisionRecord, EpisodeLost, EpisodeResult, adapter_digest
 from potluck.policy.v1.policy_service_pb2 import BackboneKind, DescribeResponse, TokenPath, Tokens
 from potluck.rpc.errors import PotluckError, Reason
 from potluck_trainer import evaluation, rollouts, validation
 from potluck_trainer.config import RunConfig
-from potluck_trainer.learners.base import Sample, adapter_digest
+from potluck_trainer.learners.base import Sample
 from potluck_trainer.learners.table import TableTeam
 from potluck_trainer.session import Session
 

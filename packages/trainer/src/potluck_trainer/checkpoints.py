@@ -18,8 +18,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from potluck.play import adapter_digest
 from potluck_trainer.errors import CheckpointError
-from potluck_trainer.learners.base import Adapter, Team, adapter_digest
+from potluck_trainer.learners.base import Adapter, Team
 from potluck_trainer.records.reader import check_version, read_lines
 from potluck_trainer.records.schema import SCHEMA_VERSION
 from potluck_trainer.records.writer import append_line, write_atomic

@@ -16,17 +16,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from potluck.play import adapter_digest
 from potluck_trainer.errors import AgreementError, NonFiniteError
 from potluck_trainer.losses import Floats, Ints, LossTerms
 
 
 def canonical_json(data: Any) -> str:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def adapter_digest(base_digest: str, config_json: str, sha256: str) -> str:
-    """The name of an adapter: sha256 over base, configuration and the weights' sha256, each ended by a newline."""
-    return hashlib.sha256(f"{base_digest}\n{config_json}\n{sha256}\n".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
