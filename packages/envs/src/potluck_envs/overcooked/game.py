@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from potluck_envs.native import OPTION as PRIMITIVE
 from potluck_envs.overcooked import greedy, words
 from potluck_envs.overcooked.admission import Admission
 from potluck_envs.overcooked.engine import EngineSnapshot
 from potluck_envs.overcooked.kitchen import NO_FEATURES, Kitchen
-from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, TILES, Layout, Target, load
+from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, STAY, TILES, Layout, Target, load
 from potluck_envs.overcooked.options import (
     DROP,
     TAKE,
@@ -43,11 +44,16 @@ from potluck_optionlib.game import (
     Step,
 )
 from potluck_optionlib.guards import GuardLibrary
+from potluck_optionlib.menus import one_by_one
 
 ENGINE = "overcooked-ai 1.1.0"
 DYNAMICS = "start_cooking"
 PRIMITIVES = (*FACINGS, "stay", "interact")
+_PRIMITIVES = {Instance(PRIMITIVE, name): action for action, name in enumerate(PRIMITIVES)}
 _ON_COUNTERS = (DROP, TAKE)
+
+
+Contracts = tuple[Contract[World], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +79,10 @@ class Snapshot:
 
 
 class _Manual:
-    """What all games on a layout say alike: contracts and texts."""
+    """What all games on a layout under the same contracts say alike: contracts and texts."""
 
-    def __init__(self, layout: Layout, start_cooking_effect: StartCookingEffect) -> None:
-        self.contracts: Mapping[str, Contract[World]] = library(layout, start_cooking_effect)
+    def __init__(self, layout: Layout, contracts: Contracts) -> None:
+        self.contracts: Mapping[str, Contract[World]] = {contract.name: contract for contract in contracts}
         self.digest = contracts_digest(self.contracts.values())
         self.admission = Admission(self.contracts)
         self.rules = tuple(words.rules(layout, seat) for seat in range(len(layout.starts)))
@@ -89,12 +95,27 @@ class _Manual:
 _manual = lru_cache(maxsize=64)(_Manual)
 
 
-class OvercookedGame:
-    """One running kitchen behind options."""
+@lru_cache(maxsize=64)
+def _shipped(layout: Layout, effect: StartCookingEffect) -> Contracts:
+    return tuple(library(layout, effect).values())
 
-    def __init__(self, layout: Layout, start_cooking_effect: StartCookingEffect = "ordered") -> None:
+
+class OvercookedGame:
+    """One running kitchen behind options.
+
+    `contracts` replaces the shipped option library (`options.library`): any contracts over the same world whose
+    instances name the layout's targets. `wait` must be among them.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        start_cooking_effect: StartCookingEffect = "ordered",
+        contracts: Contracts | None = None,
+    ) -> None:
         self.layout = layout
-        self._manual = _manual(layout, start_cooking_effect)
+        self._own = contracts is None
+        self._manual = _manual(layout, _shipped(layout, start_cooking_effect) if contracts is None else contracts)
         self.contracts = self._manual.contracts
         self._digest = self._manual.digest
         self._kitchen = Kitchen(layout)
@@ -148,7 +169,12 @@ class OvercookedGame:
         return found
 
     def feasible(self, agent: int, guards: GuardLibrary) -> list[Instance]:
+        if not self._own:
+            return one_by_one(self, agent, guards)
         return self._manual.admission.now(self._kitchen, agent, guards)
+
+    def primitives(self, agent: int) -> Sequence[Instance]:
+        return tuple(_PRIMITIVES)
 
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
         return self._kitchen.features(agent, instance, self.contracts[instance.option].reads)
@@ -157,14 +183,15 @@ class OvercookedGame:
         return self.contracts[instance.option].explicit(self._kitchen, agent, instance)
 
     def begin(self, agent: int, instance: Instance) -> None:
-        if self._running[agent] is not None:
+        running = self._running[agent]
+        if running is not None and running.instance != NOOP:
             raise ValueError(f"agent {agent} has an option under way")
         rank = (self._steps, self._lot(agent))
-        if instance.option == NOOP.option:
-            self._running[agent] = Execution(NOOP, self._steps, rank, NO_FEATURES)
+        if instance.option == NOOP.option or instance in _PRIMITIVES:
+            self._running[agent] = Execution(instance, self._steps, rank, NO_FEATURES)
             self._refresh()
             return
-        if instance not in self._known[agent] or (instance.option in _ON_COUNTERS and self._kitchen.absent(instance)):
+        if not self._offered(agent, instance):
             raise ValueError(f"{instance.option}@{instance.target} is no candidate of agent {agent}")
         features = self.features(agent, instance)
         failed = self.explicit(agent, instance) or ""
@@ -176,9 +203,11 @@ class OvercookedGame:
             raise ValueError(f"agents {self.idle()} have nothing to do")
         chefs = [self._chef(seat, execution) for seat, execution in enumerate(running)]
         joint = plan(self.layout, chefs)
+        for seat, execution in enumerate(running):
+            joint[seat] = _PRIMITIVES.get(execution.instance, joint[seat])
         changes = [
-            self._kitchen.facts(seat, running[seat].instance) if action == INTERACT else None
-            for seat, action in enumerate(joint)
+            self._kitchen.facts(seat, running[seat].instance) if action == INTERACT and chef.target >= 0 else None
+            for seat, (chef, action) in enumerate(zip(chefs, joint, strict=True))
         ]
         outcome = self._engine.step(joint)
         self._steps += 1
@@ -191,7 +220,7 @@ class OvercookedGame:
                 duration = self._steps - execution.start
                 ended.append(Ended(seat, execution.instance, done, execution.start, duration, execution.features))
         rewards = tuple([1.0 if sparse > 0 else 0.0 for sparse in outcome.sparse])
-        agents = tuple([self._agent_step(seat, chefs[seat], joint[seat]) for seat in self._seats])
+        agents = tuple([self._agent_step(seat, running[seat], chefs[seat], joint[seat]) for seat in self._seats])
         return Step(sum(rewards), rewards, agents, outcome.events, tuple(ended))
 
     def snapshot(self) -> Snapshot:
@@ -273,7 +302,7 @@ class OvercookedGame:
     def _chef(self, seat: int, execution: Execution) -> Chef:
         pose = self._kitchen.poses[seat]
         instance = execution.instance
-        if instance.option == NOOP.option:
+        if instance.option in (NOOP.option, PRIMITIVE):
             return Chef(Wish.FIXED, pose)
         if execution.failed or not instance.target:
             return Chef(Wish.HOLD, pose)
@@ -303,6 +332,8 @@ class OvercookedGame:
         """How the execution ended with this step, or ""."""
         if execution.instance.option == NOOP.option:
             return ""
+        if execution.instance.option == PRIMITIVE:
+            return "success"
         if execution.failed:
             return f"explicit:{execution.failed}"
         contract = self.contracts[execution.instance.option]
@@ -317,14 +348,21 @@ class OvercookedGame:
             return "success" if age >= WAIT_STEPS else ""
         return "timeout" if age >= contract.timeout else ""
 
-    def _agent_step(self, seat: int, chef: Chef, action: int) -> AgentStep:
+    def _offered(self, agent: int, instance: Instance) -> bool:
+        if instance.option in _ON_COUNTERS and self._kitchen.absent(instance):
+            return False
+        return instance in self._known[agent] if self._own else instance in self.candidates(agent)
+
+    def _agent_step(self, seat: int, execution: Execution, chef: Chef, action: int) -> AgentStep:
         held, pose = self._kitchen.held[seat], self._kitchen.poses[seat]
         if action == INTERACT:
             activity = Activity.INTERACT
         elif pose != chef.pose:
             activity = Activity.MOVE
-        elif chef.wish is Wish.FIXED:
+        elif execution.instance.option == NOOP.option:
             activity = Activity.NOOP
+        elif execution.instance.option == PRIMITIVE:
+            activity = Activity.WAIT if action == STAY else Activity.BLOCKED
         else:
             activity = Activity.WAIT if chef.wish is Wish.HOLD else Activity.BLOCKED
         x, y = self.layout.cells[pose >> 2]
@@ -340,6 +378,8 @@ class OvercookedGame:
         return text, key
 
 
-def make(name: str, start_cooking_effect: StartCookingEffect = "ordered") -> OvercookedGame:
-    """A fresh game on a layout."""
-    return OvercookedGame(load(name), start_cooking_effect)
+def make(
+    name: str, start_cooking_effect: StartCookingEffect = "ordered", contracts: Contracts | None = None
+) -> OvercookedGame:
+    """A fresh game on a layout, under the shipped contracts or others."""
+    return OvercookedGame(load(name), start_cooking_effect, contracts)

@@ -54,6 +54,8 @@ def item_text(option: str, target: str, held: str, item: str, shared: bool) -> s
     """An option instance in plain words."""
     counter = f"the {'shared ' if shared else ''}counter at {target}"
     thing = "item" if held == "none" else held
+    if not target:
+        return "wait a moment"
     return {
         "pick_onion": f"take an onion from {target}",
         "pick_tomato": f"take a tomato from {target}",
@@ -64,7 +66,7 @@ def item_text(option: str, target: str, held: str, item: str, shared: bool) -> s
         "deliver": f"serve the {thing} at {target}",
         "drop_held": f"put the {thing} on {counter}",
         "pick_from_counter": f"take the {item} from {counter}",
-    }.get(option, "wait a moment")
+    }.get(option, f"{option.replace('_', ' ')} at {target}")
 
 
 @lru_cache(maxsize=1024)
