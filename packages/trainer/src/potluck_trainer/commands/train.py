@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from potluck_trainer.checkpoints import Checkpoint
@@ -43,7 +44,11 @@ async def train_with(session: Session, resume: bool, reporter: Reporter) -> RunF
             run = RunFolder.create(config, _facts(session))
             run.checkpoints.save(team, session.served.base_digest, 0, config.seed, None)
             start = 0
-        await Trainer(session, run, team, reporter).run(start)
+        try:
+            await Trainer(session, run, team, reporter).run(start)
+        except asyncio.CancelledError:
+            reporter.say(f"the round under way is dropped; go on with: potluck train --resume {run.path}")
+            raise
     reporter.say(f"{max(config.rounds - start, 0)} rounds are in {run.path}")
     return run
 
