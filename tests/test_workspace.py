@@ -97,6 +97,23 @@ def test_locked_environments_are_lean(package: str, forbidden: set[str]) -> None
     assert not names & forbidden
 
 
+def test_the_lean_check_sees_an_engine() -> None:
+    done = run("uv", "export", "--frozen", "--package", "potluck-envs", "--extra", "overcooked", "--no-hashes")
+    assert "overcooked-ai==" in done.stdout
+
+
+def test_a_changed_requirement_makes_the_lock_stale(tmp_path: Path) -> None:
+    """What `make check` asks of the lock goes red for a package that the lock does not know."""
+    for file in ("pyproject.toml", "uv.lock", "README.md", "proto", "packages"):
+        source = ROOT / file
+        ignore = shutil.ignore_patterns("src", "tests", "__pycache__", "pretrain")
+        shutil.copytree(source, tmp_path / file, ignore=ignore) if source.is_dir() else shutil.copy(source, tmp_path)
+    assert run("uv", "lock", "--check", cwd=tmp_path).returncode == 0
+    project = tmp_path / "packages/optionlib/pyproject.toml"
+    project.write_text(project.read_text().replace('"numpy>=2"', '"numpy>=2", "tyro>=99"'))
+    assert run("uv", "lock", "--check", cwd=tmp_path).returncode != 0
+
+
 def test_the_trainer_imports_in_an_environment_without_engines(tmp_path: Path) -> None:
     """The trainer's own environment, less the CUDA stack: what it imports must be declared, and no engine is there."""
     lock = (ROOT / "uv.lock").read_text()

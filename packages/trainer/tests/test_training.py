@@ -5,6 +5,7 @@ import errno
 import io
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -369,6 +370,36 @@ async def test_solo_teams_leave_the_others_to_the_env_server(world, table_sessio
     assert len(solo.returns) == 6
     with pytest.raises(ConfigError, match="known: trained"):
         await judge(session, run, run.checkpoints.last(), ["tained"], quiet)
+
+
+async def test_a_team_from_adapter_folders(world, table_config, table_session, quiet, tmp_path):
+    """One adapter folder per agent plays as the run it came from; two, none or a renamed one are refused."""
+    session = table_session(table_config)
+    run = await train_with(session, False, quiet)
+    last = run.checkpoints.last()
+    for agent, digest in last.adapters.items():
+        shutil.copytree(run.path / "adapters" / digest, tmp_path / "team" / agent / digest)
+    trained, copied = await judge(session, run, last, ["trained", f"adapters:{tmp_path / 'team'}"], quiet)
+    assert copied.returns == trained.returns
+    home = tmp_path / "team" / "agent_0"
+    (home / last.adapters["agent_0"]).rename(home / ("0" * 64))
+    with pytest.raises(CheckpointError, match="restore the folder"):
+        await judge(session, run, last, [f"adapters:{tmp_path / 'team'}"], quiet)
+    shutil.rmtree(home)
+    with pytest.raises(ConfigError, match="holds 0 adapters; put exactly one"):
+        await judge(session, run, last, [f"adapters:{tmp_path / 'team'}"], quiet)
+
+
+async def test_greedy_evaluation_says_so(world, table_config, table_session, quiet):
+    evaluation = table_config.evaluation.model_copy(update={"greedy": True})
+    session = table_session(table_config.model_copy(update={"evaluation": evaluation}))
+    run = await train_with(session, False, quiet)
+    await judge(session, run, run.checkpoints.last(), ["frozen"], quiet)
+    rows = reader.read_part(run.path / "episodes" / "eval-frozen.parquet").to_pylist()
+    assert {row["temperature"] for row in rows} == {0.0}
+    assert json.loads((run.path / "evaluation.json").read_text())["temperature"] == 0.0
+    rows = reader.read_part(run.path / "episodes" / "round-000001.parquet").to_pylist()
+    assert {row["temperature"] for row in rows} == {1.0}
 
 
 async def test_the_best_checkpoint_is_chosen_on_validation_seeds(world, table_config, table_session, quiet):

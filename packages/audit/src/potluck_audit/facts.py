@@ -45,7 +45,9 @@ def _one(values: Iterable[str]) -> str:
 
 
 def _number(episode: Episode) -> str:
-    return "" if episode.temperature is None else f"{episode.temperature:g}"
+    if episode.temperature is None:
+        return ""
+    return f"{episode.temperature:g}" if episode.temperature else "0 (most probable item)"
 
 
 def _span(seeds: list[int]) -> str:

@@ -102,7 +102,7 @@ def _record(
     config = session.config.resolved()
     context = Context(
         run.name, lineup.set, checkpoint.round, session.game, session.served.backbone, session.label_scheme,
-        config.evaluation.temperature or config.temperature,
+        0.0 if config.evaluation.greedy else config.evaluation.temperature or config.temperature,
     )  # fmt: skip
     part = Part(lineup.set.replace("/", "-"))
     texts = Texts(text_hashes(run.path))
@@ -112,13 +112,15 @@ def _record(
 
 
 def _write_summary(session: Session, run: RunFolder, checkpoint: Checkpoint, judgements: Sequence[Judgement]) -> None:
-    confidence = session.config.evaluation.confidence
+    config = session.config.resolved().evaluation
+    confidence = config.confidence
     summary: dict[str, Any] = {
         "schema_version": 1,
         "game": session.game.name,
         "unit": session.game.reward_unit,
         "checkpoint_round": checkpoint.round,
-        "seeds": list(session.config.evaluation.seeds),
+        "seeds": list(config.seeds),
+        "temperature": 0.0 if config.greedy else config.temperature,
         "confidence": confidence,
         "teams": {
             judgement.team: {"returns": list(judgement.returns)} | asdict(judgement.interval)

@@ -118,7 +118,7 @@ async def _play(
     ]
     options = PlayOptions(
         temperature=episodes[0].temperature or 1.0,
-        greedy=players.greedy,
+        greedy=players.greedy or episodes[0].temperature == 0.0,
         label_scheme=_SCHEMES.get(episodes[0].label_scheme, common_pb.LABEL_SCHEME_UNSPECIFIED),
         max_live=MAX_LIVE,
     )

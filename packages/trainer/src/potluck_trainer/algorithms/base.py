@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from potluck_trainer.config import AlgorithmConfig
+from potluck_trainer.errors import NonFiniteError
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,6 +59,13 @@ class Advantages:
 
 
 Estimator = Callable[[RoundReturns, AlgorithmConfig], Advantages]
+
+
+def finite_rewards(episode: EpisodeReturns) -> Floats:
+    """The step rewards of an episode, [T]. Raises NonFiniteError if one is NaN or infinite."""
+    if not np.isfinite(episode.step_rewards_T).all():
+        raise NonFiniteError(f"episode {episode.member} has a step reward that is not finite; look into the game")
+    return episode.step_rewards_T
 
 
 def is_flat(std: float, values: Floats, floor: float) -> bool:

@@ -13,10 +13,17 @@ from collections import defaultdict
 
 import numpy as np
 
-from potluck_trainer.algorithms.base import Advantages, EpisodeReturns, Floats, RoundReturns, Skip, is_flat
+from potluck_trainer.algorithms.base import (
+    Advantages,
+    EpisodeReturns,
+    Floats,
+    RoundReturns,
+    Skip,
+    finite_rewards,
+    is_flat,
+)
 from potluck_trainer.algorithms.return_to_go import windowed
 from potluck_trainer.config import AlgorithmConfig
-from potluck_trainer.errors import NonFiniteError
 
 
 def estimator(returns: RoundReturns, config: AlgorithmConfig) -> Advantages:
@@ -44,9 +51,7 @@ def estimator(returns: RoundReturns, config: AlgorithmConfig) -> Advantages:
 
 
 def _gains(episode: EpisodeReturns, window: int) -> dict[str, Floats]:
-    if not np.isfinite(episode.step_rewards_T).all():
-        raise NonFiniteError(f"episode {episode.member} has a step reward that is not finite; look into the game")
-    G_T = windowed(episode.step_rewards_T, window)
+    G_T = windowed(finite_rewards(episode), window)
     return {agent: G_T[list(steps)] if steps else np.zeros(0) for agent, steps in episode.decision_steps.items()}
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from potluck_trainer.algorithms.base import Advantages, Floats, RoundReturns, Skip, is_flat
+from potluck_trainer.algorithms.base import Advantages, Floats, RoundReturns, Skip, finite_rewards, is_flat
 from potluck_trainer.config import AlgorithmConfig
-from potluck_trainer.errors import NonFiniteError
 
 
 def windowed(rewards_T: Floats, window: int) -> Floats:
@@ -30,9 +29,8 @@ def estimator(returns: RoundReturns, config: AlgorithmConfig) -> Advantages:
     length = max(len(episode.step_rewards_T) for episode in episodes)
     G_KT = np.full((len(episodes), length), np.nan)
     for k, episode in enumerate(episodes):
-        if not np.isfinite(episode.step_rewards_T).all():
-            raise NonFiniteError(f"episode {episode.member} has a step reward that is not finite; look into the game")
-        G_KT[k, : len(episode.step_rewards_T)] = windowed(episode.step_rewards_T, config.window)
+        rewards_T = finite_rewards(episode)
+        G_KT[k, : len(rewards_T)] = windowed(rewards_T, config.window)
     alive_T = np.isfinite(G_KT).sum(axis=0)
     baseline_T = np.nansum(G_KT, axis=0) / np.maximum(alive_T, 1)
     centred_KT = G_KT - baseline_T

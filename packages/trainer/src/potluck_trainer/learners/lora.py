@@ -23,6 +23,7 @@ from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from transformers import AutoModelForCausalLM
+from transformers.utils import logging as transformers_logging
 
 from potluck_trainer import losses
 from potluck_trainer.config import LearnerConfig
@@ -61,6 +62,8 @@ class LoraTeam:
         seed: int,
     ) -> None:
         self._agents = tuple(agents)
+        quiet: Any = transformers_logging
+        quiet.disable_progress_bar()
         causal: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[config.dtype])
         causal.requires_grad_(False)
         causal = causal.to(config.device)

@@ -44,7 +44,7 @@ EPISODES = pa.schema(
         ("attempts", pa.int32()),
         ("trace_id", pa.string()),
         ("reward_unit", pa.string()),
-        ("temperature", pa.float64()),
+        ("temperature", pa.float64()),  # 0 where the most probable item was taken
         ("label_scheme", pa.string()),
         ("backbone", pa.string()),
         ("base_digest", pa.string()),
