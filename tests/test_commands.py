@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -122,6 +123,11 @@ def test_up_serves_until_ctrl_c(tmp_path: Path) -> None:
         assert hint, said
         train(*SMALL, *hint.group(1).split(), "--rounds", "1", "--out", str(tmp_path), "--name", "guest")
         assert not (tmp_path / "guest" / "logs").exists()
+        raw = ("--interface", "native", "--rounds", "1", "--horizon", "20", "--out", str(tmp_path), "--name", "raw")
+        train(*SMALL, *hint.group(1).split(), *raw)
+        table = pq.read_table(tmp_path / "raw" / "decisions" / "round-000000.parquet", columns=["options", "agent"])
+        assert table.num_rows == 4 * 2 * 20
+        assert {option for row in table["options"].to_pylist() for option in row} == {"primitive"}
         process.send_signal(signal.SIGINT)
         process.wait(timeout=60)
         assert process.returncode == 130

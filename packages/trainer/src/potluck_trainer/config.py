@@ -119,6 +119,8 @@ class RunConfig(Frozen):
     """Primitive steps of an episode; 0 = the game's default."""
     temperature: float = Field(default=0.9, gt=0)
     """Softmax temperature of the menu policy."""
+    interface: Literal["menu", "native"] = "menu"
+    """Menus of options, or the engine's own primitive actions at every step (an ablation)."""
     label_scheme: Literal["default", "letters", "words"] = "default"
     """How items are named to the model; `default` = the backbone's."""
     algorithm: AlgorithmConfig = AlgorithmConfig()

@@ -67,6 +67,7 @@ async def _play(session: Session, lineup: Lineup, reporter: Reporter) -> list[Ep
             game=config.game,
             seed=seed,
             horizon=config.horizon,
+            interface=session.interface,
             policies=lineup.policies,
             baselines=lineup.baselines,
             detail=Detail.DETAIL_STEPS,

@@ -43,6 +43,7 @@ def round_specs(session: Session, digests: Mapping[str, str], round_number: int)
             game=config.game,
             seed=derive_seed(config.seed, "env", round_number, member),
             horizon=config.horizon,
+            interface=session.interface,
             policies={agent: adapter(digests[agent]) for agent in session.agents},
             sample_seed=derive_seed(config.seed, "sample", round_number, member),
         )

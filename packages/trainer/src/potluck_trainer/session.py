@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from potluck.common.v1.common_pb2 import LabelScheme
-from potluck.env.v1.env_service_pb2 import GameInfo
+from potluck.env.v1.env_service_pb2 import GameInfo, Interface
 from potluck.play import EnvPool, PlayOptions, PolicyClient
 from potluck.policy.v1.policy_service_pb2 import BackboneKind, DescribeResponse
 from potluck_trainer.backbone_cache import fetch_backbone
@@ -17,6 +17,7 @@ from potluck_trainer.errors import ConfigError
 from potluck_trainer.learners.base import Team
 from potluck_trainer.learners.table import TableTeam
 
+INTERFACES = {"menu": Interface.INTERFACE_MENU, "native": Interface.INTERFACE_NATIVE}
 SCHEMES = {
     "default": LabelScheme.LABEL_SCHEME_UNSPECIFIED,
     "letters": LabelScheme.LABEL_SCHEME_LETTERS,
@@ -37,6 +38,11 @@ class Session:
     @property
     def agents(self) -> tuple[str, ...]:
         return tuple(self.game.agents)
+
+    @property
+    def interface(self) -> Interface.ValueType:
+        """What agents choose from."""
+        return INTERFACES[self.config.interface]
 
     @property
     def label_scheme(self) -> str:
@@ -66,6 +72,10 @@ async def open_session(config: RunConfig) -> AsyncIterator[Session]:
         games = await envs.games()
         if config.game not in games:
             raise ConfigError(f'no env server offers "{config.game}"; known: {", ".join(sorted(games))}')
+        if INTERFACES[config.interface] not in games[config.game].interfaces:
+            raise ConfigError(
+                f"{config.game} cannot be played by its {config.interface} interface; set --interface menu"
+            )
         served = await policy.describe()
         if served.backbone != config.backbone:
             raise ConfigError(

@@ -21,6 +21,7 @@ async def validate(session: Session, digests: Mapping[str, str], round_number: i
             game=config.game,
             seed=seed,
             horizon=config.horizon,
+            interface=session.interface,
             policies={agent: adapter(digests[agent]) for agent in session.agents},
             sample_seed=derive_seed(config.seed, "validate", seed),
         )

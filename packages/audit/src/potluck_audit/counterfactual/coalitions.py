@@ -112,6 +112,7 @@ async def _play(
             horizon=e.horizon,
             policies=plan.policies,
             baselines=plan.baselines,
+            interface=e.interface,
             sample_seed=e.sample_seed,
         )
         for e in episodes

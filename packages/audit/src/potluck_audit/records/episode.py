@@ -84,6 +84,12 @@ class Episode:
     def progress(self) -> env_pb.Progress:
         return env_pb.Progress.FromString(self.step_records)
 
+    @cached_property
+    def interface(self) -> env_pb.Interface.ValueType:
+        """What agents chose from; menus where there is no recording that says so."""
+        recorded = env_pb.Recording.FromString(self.recording).interface
+        return recorded or env_pb.INTERFACE_MENU
+
     @property
     def events(self) -> list[tuple[int, env_pb.Event]]:
         """(step, event) in order."""
