@@ -12,7 +12,9 @@ from typing import Annotated, Protocol
 import tyro
 
 from potluck_optionlib.commands.burnin import BurninCommand
+from potluck_optionlib.commands.check import CheckCommand
 from potluck_optionlib.commands.console import ERRORS
+from potluck_optionlib.commands.draft import DraftCommand
 from potluck_optionlib.commands.heldout import HeldOutCommand
 from potluck_optionlib.commands.mine import MineCommand
 from potluck_optionlib.commands.remine import RemineCommand
@@ -22,13 +24,15 @@ from potluck_optionlib.commands.verify import VerifyCommand
 from potluck_optionlib.errors import OptionlibError
 
 Command = (
-    Annotated[BurninCommand, tyro.conf.subcommand("burnin")]
+    Annotated[CheckCommand, tyro.conf.subcommand("check")]
+    | Annotated[BurninCommand, tyro.conf.subcommand("burnin")]
     | Annotated[MineCommand, tyro.conf.subcommand("mine")]
     | Annotated[VerifyCommand, tyro.conf.subcommand("verify")]
     | Annotated[HeldOutCommand, tyro.conf.subcommand("heldout")]
     | Annotated[RemineCommand, tyro.conf.subcommand("remine")]
     | Annotated[SuspectCommand, tyro.conf.subcommand("suspect")]
     | Annotated[ReportCommand, tyro.conf.subcommand("report")]
+    | Annotated[DraftCommand, tyro.conf.subcommand("draft")]
 )
 
 
