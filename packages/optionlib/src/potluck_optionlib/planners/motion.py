@@ -43,6 +43,8 @@ class Motion:
     """By facing, in the order of preference among equals. Without facings the only key is ""."""
     stay: str
     """The primitive that does nothing."""
+    following: bool = True
+    """May one enter a cell that another leaves in the same step? False where agents move one after the other."""
 
     @property
     def facings(self) -> tuple[str, ...]:
@@ -50,7 +52,9 @@ class Motion:
         return tuple(self.ways)
 
 
-def compass(names: Sequence[str], stay: str, *, turns: bool = True, turn_first: bool = False) -> Motion:
+def compass(
+    names: Sequence[str], stay: str, *, turns: bool = True, turn_first: bool = False, following: bool = True
+) -> Motion:
     """Four primitives, for north, south, east, west.
 
     `turns`: each leaves the agent facing its way (else agents face nothing). `turn_first`: from another facing a
@@ -58,13 +62,14 @@ def compass(names: Sequence[str], stay: str, *, turns: bool = True, turn_first: 
     """
     if not turns:
         flat = tuple(Way(name, *step, "") for name, step in zip(names, STEPS.values(), strict=True))
-        return Motion({"": flat}, stay)
+        return Motion({"": flat}, stay, following)
 
     def way(name: str, to: str, facing: str) -> Way:
         dx, dy = STEPS[to] if to == facing or not turn_first else (0, 0)
         return Way(name, dx, dy, to)
 
-    return Motion({f: tuple(way(n, to, f) for n, to in zip(names, STEPS, strict=True)) for f in STEPS}, stay)
+    ways = {f: tuple(way(n, to, f) for n, to in zip(names, STEPS, strict=True)) for f in STEPS}
+    return Motion(ways, stay, following)
 
 
 def driving(
@@ -75,6 +80,7 @@ def driving(
     step_left: str = "",
     step_right: str = "",
     stay: str = "stay",
+    following: bool = False,
 ) -> Motion:
     """Forward and turns, and steps backward and sideways where they are named: moves are seen from the facing."""
     quarter = {forward: 0, step_right: 1, backward: 2, step_left: 3}
@@ -83,7 +89,7 @@ def driving(
         moves = [Way(n, *STEPS[_CLOCKWISE[(at + by) % 4]], facing) for n, by in quarter.items() if n]
         turns = [Way(n, 0, 0, _CLOCKWISE[(at + by) % 4]) for n, by in ((left, 3), (right, 1))]
         ways[facing] = (*moves, *turns)
-    return Motion({facing: ways[facing] for facing in STEPS}, stay)
+    return Motion({facing: ways[facing] for facing in STEPS}, stay, following)
 
 
 COMPASS = compass(("N", "S", "E", "W"), "stay")

@@ -75,6 +75,56 @@ class Field:
         """To stand on a target."""
         return self._search(self._grid.starts_on)
 
+    @cached_property
+    def place(self) -> list[int]:
+        """[pose]: the first pose of its place: the poses of a cell among which one can turn back and forth."""
+        return [
+            min(other for other in self._turns(pose) if pose in self._turns(other)) for pose in range(len(self.moves))
+        ]
+
+    @cached_property
+    def members(self) -> Mapping[int, list[int]]:
+        """place -> its poses."""
+        found: dict[int, list[int]] = {}
+        for pose, place in enumerate(self.place):
+            found.setdefault(place, []).append(pose)
+        return found
+
+    @cached_property
+    def exits(self) -> Mapping[int, list[int]]:
+        """place -> the places that are one way on."""
+        return {
+            place: sorted({self.place[after] for pose in poses for _, after in self.moves[pose]} - {place})
+            for place, poses in self.members.items()
+        }
+
+    def into(self, pose: int, place: int) -> tuple[int, int]:
+        """The first (way, pose after) from a pose into the next place."""
+        queue = [(pose, (STAY, pose))]
+        for at, first in queue:
+            for way, after in self.moves[at]:
+                start = first if at != pose else (way, after)
+                if self.place[after] == place:
+                    return start
+                if self.place[after] == self.place[pose] and all(after != seen for seen, _ in queue):
+                    queue.append((after, start))
+        return STAY, pose
+
+    def _turns(self, pose: int) -> set[int]:
+        """Poses that one can turn to without leaving the cell, itself included."""
+        size = len(self._grid.facings)
+        found, queue = {pose}, [pose]
+        for at in queue:
+            fresh = {after for _, after in self.moves[at] if after // size == pose // size} - found
+            found |= fresh
+            queue += fresh
+        return found
+
+    def towards(self, pose: int, cell: int) -> tuple[int, int]:
+        """The first (way, pose after) on the way to stand on a cell."""
+        way = int(self.on.action[self._grid.target_index[self._grid.cells[cell]], pose])
+        return way, pose if way == STAY else int(self.successors[way, pose])
+
     def table(self, adjacent: bool) -> Table:
         """`beside` or `on`."""
         return self.beside if adjacent else self.on
@@ -122,8 +172,8 @@ class Grid:
         return self.cells[pose // len(self.facings)]
 
     def primitive(self, pose: int, way: int) -> str:
-        """The name of a way from a pose."""
-        if way == STAY:
+        """The name of a way from a pose; of staying for anything below 0."""
+        if way < 0:
             return self.motion.stay
         return self.motion.ways[self.facings[pose % len(self.facings)]][way].primitive
 

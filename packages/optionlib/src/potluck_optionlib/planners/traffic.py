@@ -79,7 +79,7 @@ def plan(grid: Grid, walkers: Sequence[Walker], closed: Collection[Cell] = (), d
     lead = step.lead()
     if detour is None or lead < 0 or not detour.concerns(lead, walkers[lead].target, walkers[lead].rank):
         detour = None
-    elif following := follow(detour, grid, field, step.poses):
+    elif following := follow(detour, field, step.poses, step.size):
         return Joint(step.along(following), following.detour)
     ways = step.decide()
     if lead < 0 or not step.stalled(lead):
@@ -87,11 +87,11 @@ def plan(grid: Grid, walkers: Sequence[Walker], closed: Collection[Cell] = (), d
     if detour is not None and detour.pause > 0:
         return Joint(ways, replace(detour, pause=detour.pause - 1))
     leader = walkers[lead]
-    moves = find_detour(grid, field, step.poses, fixed, lead, leader.target, leader.adjacent)
+    moves = find_detour(field, step.poses, step.size, fixed, lead, leader.target, leader.adjacent)
     if moves is None:
         return Joint(ways, hopeless=lead)
     detour = Detour(lead, leader.target, leader.rank, moves, 0 if moves else _PAUSE)
-    following = follow(detour, grid, field, step.poses)
+    following = follow(detour, field, step.poses, step.size)
     return Joint(step.along(following), following.detour) if following else Joint(ways, detour)
 
 
@@ -102,6 +102,7 @@ class _Step:
         self.grid, self.field, self.walkers = grid, field, walkers
         self.poses = tuple(walker.pose for walker in walkers)
         self.size = len(grid.facings)
+        self.sequential = not grid.motion.following
         self.cell = [walker.pose // self.size for walker in walkers]
         self.at = {cell: agent for agent, cell in enumerate(self.cell)}
         self.order = sorted(range(len(walkers)), key=lambda i: (walkers[i].wish is Wish.HOLD, walkers[i].rank, i))
@@ -111,16 +112,19 @@ class _Step:
         self.reserved = reserved
         self.claimed: dict[int, int] = {}
         self.next: dict[int, tuple[int, int]] = {}
-        self.granted = False
+        self.excused: set[int] = set()
+        """Those for whom somebody makes way in this step, who therefore do not get nearer yet."""
+        self.pushing: list[int] = []
+        """Cells of those who are being made way for, one after the other."""
 
     def lead(self) -> int:
         """The first in rank that is on its way, or -1."""
         return next((i for i in self.order if self.walkers[i].wish in (Wish.GO, Wish.ACT)), -1)
 
     def stalled(self, agent: int) -> bool:
-        """Does the agent get no nearer in this step, though nobody was let act first?"""
+        """Does the agent get no nearer in this step, and nobody makes way for it?"""
         walker = self.walkers[agent]
-        if walker.wish is not Wish.GO or self.granted:
+        if walker.wish is not Wish.GO or agent in self.excused:
             return False
         row = self._row(walker)
         return row[walker.pose] < FAR and row[self.next[agent][1]] >= row[walker.pose]
@@ -167,26 +171,44 @@ class _Step:
             self.claimed[cell] = agent
             self.next[agent] = (way, pose)
             other = self.at.get(cell, agent)
-            if other == agent or other in self.next or self._move(other, agent, root):
+            if other == agent or other in self.next or self._push(other, agent, root):
                 return True
             if self.claimed.get(cell) == agent:
                 del self.claimed[cell]
-        self._keep(agent, STAY)
+        self.next[agent] = self._turned(agent, pusher, root) if pusher >= 0 else (STAY, walker.pose)
         self.claimed[self.cell[agent]] = agent
         return False
+
+    def _push(self, other: int, agent: int, root: int) -> bool:
+        """Makes another leave its cell. Where nobody can follow, a ring of agents can never turn: none is planned."""
+        self.pushing.append(self.cell[agent])
+        moved = self._move(other, agent, root)
+        self.pushing.pop()
+        return moved
+
+    def _turned(self, agent: int, pusher: int, root: int) -> tuple[int, int]:
+        """Towards a way out, for one that is asked to make way and looks elsewhere."""
+        pose = self.walkers[agent].pose
+        exits = [cell for cell in self.field.neighbours[self.cell[agent]] if not self._barred(agent, pusher, cell)]
+        for cell in sorted(exits, key=lambda cell: cell in self.at):
+            way, after = self.field.towards(pose, cell)
+            if after != pose and after // self.size == self.cell[agent]:
+                self._grant(root)
+                return way, after
+        return STAY, pose
 
     def _grant(self, root: int) -> bool:
         leader = self.walkers[root]
         if leader.grants >= _GRANTS:
             return False
         leader.grants += 1
-        self.granted = True
+        self.excused.add(root)
         return True
 
     def _barred(self, agent: int, pusher: int, cell: int) -> bool:
         if cell in self.claimed or (cell in self.reserved and cell != self.cell[agent]):
             return True
-        if pusher >= 0 and cell == self.cell[pusher]:
+        if pusher >= 0 and (cell == self.cell[pusher] or (self.sequential and cell in self.pushing)):
             return True
         other = self.at.get(cell, agent)
         return other != agent and other in self.next and self.next[other][1] // self.size == self.cell[agent]
