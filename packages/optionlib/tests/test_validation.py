@@ -56,11 +56,13 @@ def sound(toy):
 def under(game, **changes):
     """The game under contracts with other fields, digest and all."""
 
+    changed = {
+        name: replace(kept, **{f: v for o, f, v in changes["fields"] if o == name}) for name, kept in SOUND.items()
+    }
+
     class Changed(game):
-        contracts = {
-            name: replace(kept, **{f: v for o, f, v in changes["fields"] if o == name}) for name, kept in SOUND.items()
-        }
-        contracts_digest = contracts_digest(contracts.values())
+        contracts = changed
+        contracts_digest = contracts_digest(changed.values())
 
     return Changed
 
