@@ -6,7 +6,9 @@ hands), `ring` rings a bell (works only while somebody holds a ball; its effect 
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from collections.abc import Mapping, Sequence
 
 from potluck_optionlib.game import (
@@ -134,3 +136,11 @@ class ToyProvider:
 
     def guards(self, name: str) -> str:
         return ""
+
+
+class DyingGame(ToyGame):
+    """Takes its process along."""
+
+    def step(self) -> Step:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return super().step()

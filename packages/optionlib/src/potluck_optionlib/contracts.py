@@ -5,6 +5,10 @@ A contract has four parts. *Instantiation* says which targets exist (no strategy
 *termination* is the executor's end or the time-out. The *effect predicate* looks at the change of the state around
 the last primitive and is true iff the execution did what its name promises. The *read set* bounds what guards see.
 
+Executors are data: `Reach` (plan to a pose beside or on the target, then play one primitive), `Stand` (be on the
+target), `Idle` (stay), or a function of the author's that says each step's primitive. `ContractGame` carries them out;
+a game with a runner of its own leaves `executor` None.
+
 `W` is the game's own world type; hooks get it first. Nothing here knows any game.
 """
 
@@ -14,13 +18,16 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from potluck_optionlib.game import Instance
 
 W = TypeVar("W")
+
+NO_PATH, NOTHING_HELD, TARGET_ABSENT = "NoPath", "NothingHeld", "TargetAbsent"
+"""The explicit failures of executors: reasons of the expansion itself, never of strategy."""
 
 _NUMBER = re.compile(r"-?\d+")
 
@@ -31,6 +38,41 @@ class Change:
 
     before: Mapping[str, str]
     after: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Goes where the target can be acted on, then plays `primitive`, once; the effect is judged around that step."""
+
+    primitive: str
+    adjacent: bool = True
+    """Beside the target and facing it (where agents face anything); False: standing on it."""
+    carrying: bool = False
+    """Fails with NothingHeld where the agent's hands are empty at the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Goes to the target's cell and ends there; the effect is judged around the last step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Stays, and makes way when asked, for this many steps."""
+
+    steps: int = 3
+
+
+class Act(NamedTuple):
+    """What an executor of the author's own does in one step."""
+
+    primitive: str
+    last: bool = False
+    """This primitive is the one that the effect is judged around; the execution ends with it."""
+
+
+Executor: TypeAlias = Reach | Stand | Idle | Callable[[W, int, Instance], Act]
+"""How an option becomes primitives. A function gets world, agent and instance, once a step."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +98,13 @@ class Contract(Generic[W]):
     """The explicit failure that the executor would give now."""
     effect: Callable[[Change], bool]
     """Did the execution do what its name promises?"""
+    executor: Executor[W] | None = None
+    """How `ContractGame` carries the option out; None in games with a runner of their own."""
 
     def data(self) -> dict[str, Any]:
         """What the digest covers: everything that is not code."""
-        return {
+        executor = {} if self.executor is None else {"executor": _executor_data(self.executor)}
+        return executor | {
             "name": self.name,
             "stem": self.stem,
             "reads": list(self.reads),
@@ -68,6 +113,62 @@ class Contract(Generic[W]):
             "promise": self.promise,
             "failures": list(self.failures),
         }
+
+
+def option(
+    name: str,
+    *,
+    instances: Callable[[Any, int], Sequence[Instance]],
+    executor: Executor[Any],
+    effect: Callable[[Change], bool],
+    promise: str,
+    reads: tuple[str, ...] = (),
+    stem: str = "",
+    timeout: int = 40,
+    solo_only: bool = False,
+) -> Contract[Any]:
+    """A contract for `ContractGame`, which finds the executors' own failures by itself."""
+    return Contract(
+        name,
+        stem or name,
+        reads,
+        timeout,
+        solo_only,
+        promise,
+        _failures(executor),
+        instances,
+        _accepts,
+        effect,
+        executor,
+    )
+
+
+def waiting(steps: int = 3, name: str = "wait") -> Contract[Any]:
+    """The contract of `wait`, which every game has."""
+    return option(
+        name,
+        instances=lambda world, agent: (Instance(name),),
+        executor=Idle(steps),
+        effect=lambda change: True,
+        promise=f"stays for {steps} steps",
+        timeout=steps,
+    )
+
+
+def _accepts(world: Any, agent: int, instance: Instance) -> str | None:
+    return None
+
+
+def _failures(executor: Executor[Any]) -> tuple[str, ...]:
+    if isinstance(executor, Reach):
+        return (NOTHING_HELD, TARGET_ABSENT, NO_PATH) if executor.carrying else (TARGET_ABSENT, NO_PATH)
+    return (TARGET_ABSENT, NO_PATH) if isinstance(executor, Stand) else ()
+
+
+def _executor_data(executor: Executor[Any]) -> dict[str, Any]:
+    if isinstance(executor, (Reach, Stand, Idle)):
+        return {"kind": type(executor).__name__.lower(), **asdict(executor)}
+    return {"kind": "own"}
 
 
 def contracts_digest(contracts: Iterable[Contract[Any]]) -> str:

@@ -99,6 +99,10 @@ class Ended:
     duration: int
     features: Mapping[str, str] = field(default_factory=dict)
     """The declared read set at initiation."""
+    changed: bool | None = None
+    """Did any fact that the effect predicate sees change around the last primitive? None = not told."""
+    own_changed: bool | None = None
+    """Did a fact of the actor's own change around the last primitive? None = not told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
+from typing import Any, Protocol, runtime_checkable
 
-from potluck_optionlib.errors import UnknownGameError
+from potluck_optionlib.contracts import Contract
+from potluck_optionlib.errors import NotDraftableError, UnknownGameError
 from potluck_optionlib.game import GameProvider, SymbolicGame
 
 GROUP = "potluck.games"
@@ -28,3 +31,35 @@ def make_game(name: str) -> SymbolicGame:
         return find_provider(name).make(name)
     except KeyError as error:
         raise UnknownGameError(str(error.args[0])) from error
+
+
+@runtime_checkable
+class DraftableProvider(Protocol):
+    """What a game provider adds so that option libraries can be drafted for its games.
+
+    `with_contracts` makes a game under somebody else's contracts. `build` is called with what the contracts of this
+    game are written against (the world, a layout: the provider says which) and gives the contracts, `wait` among them.
+    A provider may also have `draft_notes(name) -> str`: for the model, what `build` gets, which targets, features and
+    facts there are, and whether contracts need executors.
+    """
+
+    def with_contracts(self, name: str, build: Callable[[Any], Sequence[Contract[Any]]]) -> SymbolicGame:
+        """A fresh game under these contracts. Raises what `build` raises, and KeyError for an unknown name."""
+        ...
+
+
+def find_draftable(name: str) -> DraftableProvider:
+    """The provider of a game, if contracts can be drafted for it."""
+    provider = find_provider(name)
+    if not isinstance(provider, DraftableProvider):
+        raise NotDraftableError(
+            f"The provider of {name} has no `with_contracts`, so no contracts can be drafted for it. "
+            "See DraftableProvider in potluck_optionlib.games."
+        )
+    return provider
+
+
+def draft_notes(name: str) -> str:
+    """What the provider tells the model about its contracts' world, or ""."""
+    notes = getattr(find_draftable(name), "draft_notes", None)
+    return str(notes(name)) if callable(notes) else ""

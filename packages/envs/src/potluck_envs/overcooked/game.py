@@ -8,7 +8,6 @@ state plus the executions.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,6 +15,7 @@ from functools import lru_cache
 from potluck_envs.native import OPTION as PRIMITIVE
 from potluck_envs.overcooked import greedy, words
 from potluck_envs.overcooked.admission import Admission
+from potluck_envs.overcooked.burnin import KitchenBurnin
 from potluck_envs.overcooked.engine import EngineSnapshot
 from potluck_envs.overcooked.kitchen import NO_FEATURES, Kitchen
 from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, STAY, TILES, Layout, Target, load
@@ -28,7 +28,8 @@ from potluck_envs.overcooked.options import (
     World,
     library,
 )
-from potluck_envs.overcooked.traffic import Chef, Wish, plan
+from potluck_envs.overcooked.traffic import Chef, Wish, lot, plan
+from potluck_optionlib.burnin import Row
 from potluck_optionlib.contracts import Change, Contract, contracts_digest
 from potluck_optionlib.game import (
     NOOP,
@@ -125,6 +126,7 @@ class OvercookedGame:
             f"overcooked/{layout.name}", len(self._seats), 400, ENGINE, DYNAMICS, "soups", tuple(self.contracts)
         )
         self._texts = self._manual.texts
+        self._burnin: KitchenBurnin | None = None
         self.reset(0)
         self._known = tuple(
             frozenset(
@@ -173,6 +175,13 @@ class OvercookedGame:
             return one_by_one(self, agent, guards)
         return self._manual.admission.now(self._kitchen, agent, guards)
 
+    def burnin_rows(self, seed: int, actor: int | None, horizon: int) -> Sequence[Row] | None:
+        if not self._own:
+            return None
+        if self._burnin is None:
+            self._burnin = KitchenBurnin(self.layout, tuple(self.contracts.values()))
+        return self._burnin.rows(seed, actor, horizon)
+
     def primitives(self, agent: int) -> Sequence[Instance]:
         return tuple(_PRIMITIVES)
 
@@ -214,11 +223,12 @@ class OvercookedGame:
         self._refresh()
         ended = []
         for seat, execution in enumerate(running):
-            done = self._outcome(seat, execution, changes[seat])
+            before = changes[seat]
+            change = None if before is None else Change(before, self._kitchen.facts(seat, execution.instance))
+            done = self._outcome(execution, change)
             self._running[seat] = None if done else self._carry_on(seat, execution, chefs[seat])
             if done:
-                duration = self._steps - execution.start
-                ended.append(Ended(seat, execution.instance, done, execution.start, duration, execution.features))
+                ended.append(self._ended(seat, execution, done, change))
         rewards = tuple([1.0 if sparse > 0 else 0.0 for sparse in outcome.sparse])
         agents = tuple([self._agent_step(seat, running[seat], chefs[seat], joint[seat]) for seat in self._seats])
         return Step(sum(rewards), rewards, agents, outcome.events, tuple(ended))
@@ -290,8 +300,7 @@ class OvercookedGame:
         self._kitchen.refresh(frozenset(noops))
 
     def _lot(self, agent: int) -> int:
-        digest = hashlib.blake2b(f"{self._seed}/{self._steps}".encode(), digest_size=1).digest()
-        return agent ^ (digest[0] & 1)
+        return lot(self._seed, self._steps, agent)
 
     def _watch(self, execution: Execution) -> Execution:
         """A counter that somebody else emptied or filled on the way is a failure of the executor."""
@@ -328,7 +337,15 @@ class OvercookedGame:
             and self._kitchen.pot(target).phase == "cooking"
         )
 
-    def _outcome(self, seat: int, execution: Execution, before: Mapping[str, str] | None) -> str:
+    def _ended(self, seat: int, execution: Execution, outcome: str, change: Change | None) -> Ended:
+        duration, features = self._steps - execution.start, execution.features
+        ended = Ended(seat, execution.instance, outcome, execution.start, duration, features)
+        if change is None:
+            return ended
+        own = change.before["held"] != change.after["held"]
+        return replace(ended, changed=change.before != change.after, own_changed=own)
+
+    def _outcome(self, execution: Execution, change: Change | None) -> str:
         """How the execution ended with this step, or ""."""
         if execution.instance.option == NOOP.option:
             return ""
@@ -337,12 +354,8 @@ class OvercookedGame:
         if execution.failed:
             return f"explicit:{execution.failed}"
         contract = self.contracts[execution.instance.option]
-        if before is not None:
-            return (
-                "success"
-                if contract.effect(Change(before, self._kitchen.facts(seat, execution.instance)))
-                else "effect_fail"
-            )
+        if change is not None:
+            return "success" if contract.effect(change) else "effect_fail"
         age = self._steps - execution.start
         if not execution.instance.target:
             return "success" if age >= WAIT_STEPS else ""

@@ -57,6 +57,15 @@ class Ground:
             features = self._features[key] = dict(zip(reads, (held, what), strict=False))
         return features
 
+    def facts(self, held: str, item: str, pot: Pot | None) -> Mapping[str, str]:
+        """What effect predicates compare: a hand, and the item or the pot at the target."""
+        facts = {"held": held, "tgt_item": item}
+        if pot is not None:
+            facts["tgt_pot_phase"] = pot.phase
+            facts["tgt_pot_count"] = str(len(pot.contents))
+            facts["tgt_pot_due"] = "yes" if pot.due or self.layout.ordered(pot.contents) else "no"
+        return facts
+
     def pot(self, target: Target, contents: tuple[str, ...], tick: int) -> Pot:
         """A pot with these (sorted) contents at this cooking tick (-1 idle)."""
         key = (target.index, contents, tick)

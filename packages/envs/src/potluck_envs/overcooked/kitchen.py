@@ -52,13 +52,8 @@ class Kitchen:
     def facts(self, agent: int, instance: Instance) -> Mapping[str, str]:
         """What effect predicates compare before and after the last primitive."""
         target = self.layout.by_text[instance.target]
-        facts = {"held": self.held[agent], "tgt_item": self.engine.item(target.cell)}
-        if target.kind == POT:
-            pot = self.pot(target)
-            facts["tgt_pot_phase"] = pot.phase
-            facts["tgt_pot_count"] = str(len(pot.contents))
-            facts["tgt_pot_due"] = "yes" if pot.due or self.layout.ordered(pot.contents) else "no"
-        return facts
+        pot = self.pot(target) if target.kind == POT else None
+        return self.ground.facts(self.held[agent], self.engine.item(target.cell), pot)
 
     def pot(self, target: Target) -> Pot:
         """A pot in the present state."""

@@ -11,6 +11,7 @@ politeness cannot become a livelock.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -67,6 +68,12 @@ def plan(layout: Layout, chefs: Sequence[Chef]) -> list[int]:
     joint = _queue(layout, lead, other) if _taken(lead, other) else _pair(layout, lead, other)
     other.yielded = other.wish is Wish.HOLD and other.target >= 0 and joint[1] != STAY
     return list(joint) if first == 0 else [joint[1], joint[0]]
+
+
+def lot(seed: int, step: int, agent: int) -> int:
+    """The seeded tie-break in `Chef.rank` between options that start in one step."""
+    digest = hashlib.blake2b(f"{seed}/{step}".encode(), digest_size=1).digest()
+    return agent ^ (digest[0] & 1)
 
 
 def _alone(layout: Layout, chef: Chef, blocked: int = -1) -> int:

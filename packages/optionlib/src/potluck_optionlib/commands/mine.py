@@ -17,7 +17,7 @@ class MineCommand:
     """Mines a guard library from one or several burn-in files under the same contracts."""
 
     burnins: tyro.conf.Positional[tuple[Path, ...]]
-    """Burn-in files."""
+    """Burn-in files or folders."""
     out: Path
     """JSON file to write."""
     min_support: int = MIN_SUPPORT

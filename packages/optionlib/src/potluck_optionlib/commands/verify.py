@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
-from potluck_optionlib.burnin import BurninPlan
+from potluck_optionlib.burnin import Burnin, load
 from potluck_optionlib.commands.console import say
-from potluck_optionlib.commands.play import play
+from potluck_optionlib.commands.remine import replay
 from potluck_optionlib.guards import GuardLibrary
-from potluck_optionlib.verify import verify
+from potluck_optionlib.verify import rederive
 
 
 @dataclass(frozen=True)
 class VerifyCommand:
-    """Replays fresh random play against a library: no success under a guard, contracts as mined."""
+    """Re-derives every certificate of a guard library from its records; exit code 1 if any does not hold."""
 
-    game: tyro.conf.Positional[str]
-    """Full name."""
     library: tyro.conf.Positional[Path]
     """Guard library, JSON."""
-    solo_episodes: int = 20
-    """Fresh episodes with every partner a no-op."""
-    team_episodes: int = 20
-    """Fresh episodes with all seats playing."""
-    seed: int = 1_000_000
-    """Another seed than the burn-in's."""
+    burnin: tuple[Path, ...] = ()
+    """The burn-ins that the certificate names, files or folders; without any they are played again."""
 
     def run(self) -> None:
         library = GuardLibrary.parse(self.library.read_text("utf-8"))
-        found = verify(library, play(self.game, BurninPlan(self.solo_episodes, self.team_episodes, self.seed)))
-        for line in found.lines:
-            say(line)
-        say(f"{found.checked} guarded executions replayed, {found.successes} succeeded")
-        if found.successes:
+        findings = rederive(library, self._burnins(library))
+        for finding in findings:
+            say(f"{finding.flaw}: {finding.text}")
+        if findings:
+            say(f"{self.library}: {len(findings)} findings")
             raise SystemExit(1)
+        say(f"{self.library}: {len(library.guards)} certificates hold, digest {library.digest}")
+
+    def _burnins(self, library: GuardLibrary) -> Sequence[Burnin]:
+        return [load(path) for path in self.burnin] if self.burnin else replay(library)

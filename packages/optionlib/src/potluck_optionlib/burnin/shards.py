@@ -1,0 +1,133 @@
+"""Sealed Parquet files of consecutive episodes.
+
+A file is made in memory, written aside, flushed to the disk and renamed, so a name without `.part` is a whole file.
+What it holds and the sha256 over its records' canonical form travel in its schema metadata and are checked when it is
+read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from potluck_optionlib.burnin.errors import BurninStorageError
+from potluck_optionlib.burnin.plan import BurninPlan
+from potluck_optionlib.burnin.records import SCHEMA, SCHEMA_VERSION, Burnin, episode_digests
+from potluck_optionlib.errors import BurninFormatError
+
+PART = ".part"
+_KEY = b"potluck"
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where records come from: the same for all files of a burn-in."""
+
+    game: str
+    contracts_digest: str
+    solo_only: tuple[str, ...]
+    plan: BurninPlan
+
+    def data(self) -> dict[str, Any]:
+        """As plain values, with the schema version."""
+        return self.burnin(SCHEMA.empty_table()).head()
+
+    def burnin(self, table: pa.Table) -> Burnin:
+        """All records of it."""
+        return Burnin(self.game, self.contracts_digest, self.solo_only, self.plan, table)
+
+    @classmethod
+    def parse(cls, data: Any, origin: str) -> Head:
+        """Reads `data`; raises BurninFormatError naming `origin`."""
+        try:
+            version = data["schema_version"]
+            if version != SCHEMA_VERSION:
+                raise BurninFormatError(
+                    f"{origin} has schema version {version}, this program reads {SCHEMA_VERSION}. "
+                    "Run the burn-in again."
+                )
+            plan = BurninPlan(**data["plan"])
+            return cls(data["game"], data["contracts_digest"], tuple(data["solo_only"]), plan)
+        except (KeyError, TypeError) as error:
+            raise BurninFormatError(f"{origin} does not say where its records come from ({error!r}).") from error
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A sealed file, read and checked."""
+
+    head: Head
+    first: int
+    end: int
+    """Episodes [first, end)."""
+    table: pa.Table
+    sha256: str
+
+
+def write_shard(path: Path, head: Head, first: int, end: int, table: pa.Table) -> str:
+    """Seals the records of episodes [first, end); returns the sha256 over them."""
+    sha256 = _sha256(table, first, end)
+    meta = {**head.data(), "episodes": [first, end], "records": table.num_rows, "sha256": sha256}
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata({_KEY: json.dumps(meta)}), sink, compression="zstd")
+    write_sealed(path, sink.getvalue().to_pybytes())
+    return sha256
+
+
+def write_sealed(path: Path, data: bytes) -> None:
+    """Writes a file aside, flushes it and renames it; raises BurninStorageError and leaves no rest behind."""
+    aside = path.with_name(path.name + PART)
+    try:
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+        _flush_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        raise BurninStorageError(
+            f"{path} could not be written: {error.strerror or error}. What was sealed before is kept: "
+            "make room and run the same command again to go on."
+        ) from error
+
+
+def read_shard(path: Path) -> Shard:
+    """Reads a sealed file; raises BurninFormatError where it is cut, foreign or changed."""
+    try:
+        table = pq.read_table(path)
+        meta = json.loads(table.schema.metadata[_KEY])
+        first, end = meta["episodes"]
+        told, records = meta["sha256"], meta["records"]
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+        raise BurninFormatError(
+            f"{path} is not a burn-in file, or was cut ({type(error).__name__}). Make one with "
+            "`potluck-optionlib burnin`."
+        ) from error
+    head = Head.parse(meta, str(path))
+    if not table.schema.equals(SCHEMA) or table.num_rows != records:
+        raise BurninFormatError(f"{path} does not have the columns and rows that it says. Run the burn-in again.")
+    if _sha256(table, first, end) != told:
+        raise BurninFormatError(f"{path} was changed after it was written. Run the burn-in again.")
+    return Shard(head, first, end, table, told)
+
+
+def _sha256(table: pa.Table, first: int, end: int) -> str:
+    return hashlib.sha256(b"".join(episode_digests(table, first, end))).hexdigest()
+
+
+def _flush_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,43 @@
+"""`potluck-optionlib heldout`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from potluck_optionlib.burnin import BurninPlan, load
+from potluck_optionlib.commands.console import say
+from potluck_optionlib.commands.play import play
+from potluck_optionlib.games import find_provider
+from potluck_optionlib.guards import GuardLibrary
+from potluck_optionlib.heldout import hold_out
+
+
+@dataclass(frozen=True)
+class HeldOutCommand:
+    """Counts successes of fresh play that a library would have hidden; exit code 1 if there is any."""
+
+    game: tyro.conf.Positional[str]
+    """Full name."""
+    library: tyro.conf.Positional[Path | None] = None
+    """Guard library, JSON; the shipped one if not given."""
+    burnin: Path | None = None
+    """A fresh burn-in that is there already, instead of playing one."""
+    solo_episodes: int = 20
+    """Fresh episodes with every partner a no-op."""
+    team_episodes: int = 20
+    """Fresh episodes with all seats playing."""
+    seed: int = 1_000_000
+    """Another seed than the library's."""
+
+    def run(self) -> None:
+        text = self.library.read_text("utf-8") if self.library else find_provider(self.game).guards(self.game)
+        plan = BurninPlan(self.solo_episodes, self.team_episodes, self.seed)
+        found = hold_out(GuardLibrary.parse(text), load(self.burnin) if self.burnin else play(self.game, plan))
+        for line in found.lines:
+            say(line)
+        say(f"{self.game}: {found.text}")
+        if found.hidden:
+            raise SystemExit(1)

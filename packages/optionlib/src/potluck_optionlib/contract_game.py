@@ -1,0 +1,477 @@
+"""A complete `SymbolicGame` out of a `World` and contracts with executors.
+
+A step asks each agent's option what it wants (go, act, hold), lets the planners settle who moves how, plays one
+primitive per agent on the world, and ends options whose last primitive was played, with the effect judged on the
+facts around it. Executors fail explicitly when their target has gone (TargetAbsent), when hands that should carry
+something are empty (NothingHeld), and when there is no way (NoPath); options of the author's own code that raise end
+with "raised:<type>" and are counted like any other outcome.
+
+Nothing here is random but the tie-break between options that start in the same step, a function of the seed, so a
+snapshot is the world's state, the executions and the planners' detour.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Protocol, TypeVar
+
+from potluck_optionlib.contracts import (
+    NO_PATH,
+    NOTHING_HELD,
+    TARGET_ABSENT,
+    Act,
+    Change,
+    Contract,
+    Idle,
+    Reach,
+    Stand,
+    contracts_digest,
+)
+from potluck_optionlib.errors import ContractError
+from potluck_optionlib.game import (
+    NOOP,
+    Activity,
+    AgentStep,
+    Ended,
+    GameSpec,
+    Instance,
+    ItemView,
+    Observation,
+    Scene,
+    Sprite,
+    Step,
+)
+from potluck_optionlib.guards import GuardLibrary
+from potluck_optionlib.menus import WAIT
+from potluck_optionlib.planners import ACT, FAR, Detour, Grid, Motion, Walker, Wish, plan
+from potluck_optionlib.world import Cell, Look, Outcome, World, cell_of, text_of
+
+__all__ = ["ContractGame", "Games", "Look", "Outcome", "World", "cell_of", "text_of"]
+
+W = TypeVar("W", bound=World)
+PRIMITIVE = "primitive"
+"""Option name of an engine primitive as an instance; its target is the primitive's name."""
+_NO_FACTS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """An option under way."""
+
+    instance: Instance
+    start: int
+    rank: tuple[int, int]
+    features: Mapping[str, str]
+    failed: str = ""
+    """Outcome that it ends with after this step."""
+    grants: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that a continuation depends on."""
+
+    world: Any
+    executions: tuple[Execution | None, ...]
+    steps: int
+    seed: int
+    detour: Detour | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """The facts around an execution, by whose they are."""
+
+    own: Mapping[str, str]
+    target: Mapping[str, str]
+
+    def all(self) -> Mapping[str, str]:
+        return {**self.own, **self.target}
+
+
+@dataclass(slots=True)
+class _Turn:
+    """One agent's part in a step."""
+
+    execution: Execution
+    walker: Walker
+    primitive: str = ""
+    last: bool = False
+    """What it plays now is what the effect is judged around."""
+    before: _Facts | None = None
+
+
+@lru_cache(maxsize=64)
+def _grid(floor: frozenset[Cell], motion: Motion) -> Grid:
+    return Grid(floor, motion)
+
+
+class ContractGame:
+    """One running game."""
+
+    def __init__(self, world: World, contracts: Sequence[Contract[Any]]) -> None:
+        self.world = world
+        self.contracts = _checked(world, contracts)
+        self.grid = _grid(frozenset(world.floor()), world.motion)
+        self._digest = contracts_digest(self.contracts.values())
+        self._seats = range(world.agents)
+        self._natives = tuple(Instance(PRIMITIVE, name) for name in world.primitives)
+        self._spec = GameSpec(
+            world.name,
+            world.agents,
+            world.horizon,
+            world.engine,
+            world.dynamics,
+            world.reward_unit,
+            tuple(self.contracts),
+        )
+        self.reset(0)
+
+    @property
+    def spec(self) -> GameSpec:
+        return self._spec
+
+    @property
+    def contracts_digest(self) -> str:
+        return self._digest
+
+    @property
+    def solo_only(self) -> frozenset[str]:
+        return frozenset(name for name, contract in self.contracts.items() if contract.solo_only)
+
+    @property
+    def steps(self) -> int:
+        return self._steps
+
+    def reset(self, seed: int) -> None:
+        self._seed, self._steps = seed, 0
+        self._detour: Detour | None = None
+        self._running: list[Execution | None] = [None for _ in self._seats]
+        self.world.reset(seed)
+
+    def reseed(self, seed: int) -> None:
+        self._seed = seed
+        self.world.reseed(seed)
+
+    def idle(self) -> tuple[int, ...]:
+        return tuple(seat for seat in self._seats if self._running[seat] is None)
+
+    def candidates(self, agent: int) -> Sequence[Instance]:
+        return [i for contract in self.contracts.values() for i in contract.instances(self.world, agent)]
+
+    def feasible(self, agent: int, guards: GuardLibrary) -> list[Instance]:
+        """Candidates that no guard forbids and the executor accepts now."""
+        return [
+            instance
+            for name, contract in self.contracts.items()
+            for instance in contract.instances(self.world, agent)
+            if name == WAIT or (self._allowed(guards, agent, instance) and self._refusal(agent, instance) is None)
+        ]
+
+    def primitives(self, agent: int) -> Sequence[Instance]:
+        return self._natives
+
+    def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
+        reads = self.contracts[instance.option].reads
+        if not reads:
+            return _NO_FACTS
+        facts = self.facts(agent, instance).all()
+        try:
+            return {name: facts[name] for name in reads}
+        except KeyError as error:
+            told = ", ".join(facts)
+            raise ContractError(
+                f"{instance.option} reads {error.args[0]!r}, which the world does not tell (it tells {told}). "
+                "Read one of those, or tell it in World.own or World.about."
+            ) from error
+
+    def facts(self, agent: int, instance: Instance) -> _Facts:
+        """What effects and guards may know now."""
+        own = {"held": self.world.held(agent) or "none", **self.world.own(agent)}
+        if not instance.target:
+            return _Facts(own, _NO_FACTS)
+        x, y, _ = self.world.pose(agent)
+        own["there"] = "yes" if text_of((x, y)) == instance.target else "no"
+        about = self.world.about(instance)
+        if clash := own.keys() & about.keys():
+            raise ContractError(f"World.own and World.about both tell {', '.join(sorted(clash))}. Rename one of them.")
+        return _Facts(own, about)
+
+    def explicit(self, agent: int, instance: Instance) -> str | None:
+        return TARGET_ABSENT if self._absent(agent, instance) else self._refusal(agent, instance)
+
+    def begin(self, agent: int, instance: Instance) -> None:
+        running = self._running[agent]
+        if running is not None and running.instance != NOOP:
+            raise ValueError(f"agent {agent} has an option under way")
+        rank = (self._steps, self._lot(agent))
+        if instance == NOOP or instance in self._natives:
+            self._running[agent] = Execution(instance, self._steps, rank, _NO_FACTS)
+            return
+        contract = self.contracts.get(instance.option)
+        if contract is None or self._absent(agent, instance):
+            raise ValueError(f"{instance.option}@{instance.target} is no candidate of agent {agent}")
+        features = self.features(agent, instance)
+        reason = self._refusal(agent, instance)
+        failed = f"explicit:{reason}" if reason else ""
+        self._running[agent] = Execution(instance, self._steps, rank, features, failed)
+
+    def step(self) -> Step:
+        if self.idle():
+            raise ValueError(f"agents {self.idle()} have nothing to do")
+        turns = [self._turn(seat, execution) for seat, execution in enumerate(self._running) if execution is not None]
+        joint = plan(self.grid, [turn.walker for turn in turns], self.world.closed(), self._detour)
+        self._detour = joint.detour
+        if joint.hopeless >= 0:
+            turn = turns[joint.hopeless]
+            turn.execution = replace(turn.execution, failed=f"explicit:{NO_PATH}")
+        for seat, (turn, way) in enumerate(zip(turns, joint.ways, strict=True)):
+            self._choose(seat, turn, way)
+        outcome = self.world.step([turn.primitive for turn in turns])
+        self._steps += 1
+        ended = []
+        for seat, turn in enumerate(turns):
+            end = self._end(seat, turn)
+            carried_on = replace(turn.execution, grants=turn.walker.grants)
+            self._running[seat] = None if end else carried_on
+            ended += [end] if end else []
+        agents = tuple([self._agent_step(seat, turn) for seat, turn in enumerate(turns)])
+        return Step(sum(outcome.rewards), outcome.rewards, agents, outcome.events, tuple(ended))
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.world.snapshot(), tuple(self._running), self._steps, self._seed, self._detour)
+
+    def restore(self, snapshot: object) -> None:
+        if not isinstance(snapshot, Snapshot):
+            raise ValueError("not a snapshot of this game")
+        self.world.restore(snapshot.world)
+        self._running = list(snapshot.executions)
+        self._steps, self._seed, self._detour = snapshot.steps, snapshot.seed, snapshot.detour
+
+    def state_bytes(self) -> bytes:
+        return self.world.state_bytes()
+
+    def rules(self, agent: int) -> str:
+        return self.world.rules(agent)
+
+    def observe(self, agent: int) -> Observation:
+        return self.world.observe(agent)
+
+    def view(self, agent: int, instance: Instance) -> ItemView:
+        contract, look = self.contracts[instance.option], self.world.look(agent, instance)
+        distance = self._distance(agent, instance)
+        return ItemView(
+            contract.stem, look.text, distance if distance < FAR else -1, look.key or contract.name, look.greedy
+        )
+
+    def scene(self) -> Scene:
+        return self.world.scene()
+
+    def sprites(self) -> Sequence[Sprite]:
+        poses = [self.world.pose(seat) for seat in self._seats]
+        agents = [Sprite("agent", p.x, p.y, p.facing, seat, self.world.held(seat)) for seat, p in enumerate(poses)]
+        return [*self.world.sprites(), *agents]
+
+    def _allowed(self, guards: GuardLibrary, agent: int, instance: Instance) -> bool:
+        option = instance.option
+        return not (guards.guards_option(option) and guards.forbids(option, self.features(agent, instance)))
+
+    def _absent(self, agent: int, instance: Instance) -> bool:
+        return instance not in self.contracts[instance.option].instances(self.world, agent)
+
+    def _refusal(self, agent: int, instance: Instance) -> str | None:
+        """Why the executor cannot begin, its target being there."""
+        contract = self.contracts[instance.option]
+        if isinstance(contract.executor, Reach) and contract.executor.carrying and not self.world.held(agent):
+            return NOTHING_HELD
+        reason = contract.explicit(self.world, agent, instance)
+        return reason or (NO_PATH if self._distance(agent, instance) >= FAR else None)
+
+    def _distance(self, agent: int, instance: Instance) -> int:
+        """Primitives until the agent is where it can act, others making way; 0 where it need not go anywhere."""
+        executor = self.contracts[instance.option].executor
+        if not isinstance(executor, (Reach, Stand)):
+            return 0
+        fixed = {
+            self.world.pose(seat)[:2]
+            for seat, execution in enumerate(self._running)
+            if seat != agent and execution is not None and execution.instance == NOOP
+        }
+        field = self.grid.field(fixed.union(self.world.closed()))
+        table = field.table(isinstance(executor, Reach) and executor.adjacent)
+        target = self.grid.target_index.get(cell_of(instance.target))
+        return FAR if target is None else table.row(target)[self.grid.pose(self.world.pose(agent))]
+
+    def _lot(self, agent: int) -> int:
+        lot = hashlib.blake2b(f"{self._seed}/{self._steps}/{agent}".encode(), digest_size=4).digest()
+        return int.from_bytes(lot, "big")
+
+    def _turn(self, seat: int, execution: Execution) -> _Turn:
+        """What an agent wants of this step."""
+        walker = Walker(Wish.FIXED, self.grid.pose(self.world.pose(seat)), rank=execution.rank, grants=execution.grants)
+        turn = _Turn(execution, walker)
+        contract = self.contracts.get(execution.instance.option)
+        if contract is None:
+            turn.primitive = execution.instance.target or self.world.motion.stay
+            return turn
+        if not execution.failed and self._absent(seat, execution.instance):
+            turn.execution = execution = replace(execution, failed=f"explicit:{TARGET_ABSENT}")
+        walker.wish = Wish.HOLD
+        if execution.failed:
+            return turn
+        executor = contract.executor
+        if isinstance(executor, Idle):
+            turn.last = self._steps + 1 - execution.start >= executor.steps
+        elif isinstance(executor, (Reach, Stand)):
+            self._send(seat, turn, executor)
+        elif executor is not None:
+            self._ask(seat, turn, executor)
+        return turn
+
+    def _send(self, seat: int, turn: _Turn, executor: Reach | Stand) -> None:
+        """Towards the target, or acting on it."""
+        walker, instance = turn.walker, turn.execution.instance
+        distance = self._distance(seat, instance)
+        if distance >= FAR:
+            turn.execution = replace(turn.execution, failed=f"explicit:{NO_PATH}")
+            return
+        walker.wish = Wish.GO if distance else Wish.ACT
+        walker.target = self.grid.target_index[cell_of(instance.target)]
+        walker.adjacent = isinstance(executor, Reach) and executor.adjacent
+
+    def _ask(self, seat: int, turn: _Turn, executor: Callable[[Any, int, Instance], Act]) -> None:
+        """The author's own executor says what it plays."""
+        turn.walker.wish = Wish.FIXED
+        try:
+            turn.primitive, turn.last = executor(self.world, seat, turn.execution.instance)
+            if turn.primitive not in self.world.primitives:
+                raise ContractError(
+                    f"{turn.execution.instance.option} plays {turn.primitive!r}, which is no primitive."
+                )
+        except Exception as error:
+            turn.execution = replace(turn.execution, failed=f"raised:{type(error).__name__}")
+            turn.primitive, turn.last = self.world.motion.stay, False
+
+    def _choose(self, seat: int, turn: _Turn, way: int) -> None:
+        """Settles the primitive, and takes the facts before it where it may be the last."""
+        walker, execution = turn.walker, turn.execution
+        contract = self.contracts.get(execution.instance.option)
+        if not turn.primitive:
+            turn.primitive = self.grid.primitive(walker.pose, way)
+        if contract is None or execution.failed:
+            return
+        if way == ACT:
+            turn.last = True
+            if isinstance(contract.executor, Reach):
+                turn.primitive = contract.executor.primitive
+        if turn.last or isinstance(contract.executor, Stand):
+            turn.before = self.facts(seat, execution.instance)
+
+    def _end(self, seat: int, turn: _Turn) -> Ended | None:
+        """How the execution ended with this step, if it did."""
+        execution, contract = turn.execution, self.contracts.get(turn.execution.instance.option)
+        age = self._steps - execution.start
+        if execution.instance == NOOP:
+            return None
+        if contract is None:
+            return Ended(seat, execution.instance, "success", execution.start, age, execution.features)
+        changed: tuple[bool | None, bool | None] = (None, None)
+        outcome = execution.failed
+        if not outcome and turn.before is not None:
+            after = self.facts(seat, execution.instance)
+            if turn.last or after.own.get("there") == "yes":
+                outcome = _judge(contract, turn.before, after)
+                changed = (after != turn.before, after.own != turn.before.own)
+        if not outcome and age >= contract.timeout:
+            outcome = "timeout"
+        if not outcome:
+            return None
+        return Ended(seat, execution.instance, outcome, execution.start, age, execution.features, *changed)
+
+    def _agent_step(self, seat: int, turn: _Turn) -> AgentStep:
+        pose = self.world.pose(seat)
+        contract = self.contracts.get(turn.execution.instance.option)
+        if contract is not None and turn.last and isinstance(contract.executor, Reach):
+            activity = Activity.INTERACT
+        elif self.grid.pose(pose) != turn.walker.pose:
+            activity = Activity.MOVE
+        elif turn.execution.instance == NOOP:
+            activity = Activity.NOOP
+        elif (
+            turn.walker.wish is Wish.HOLD or turn.primitive == self.world.motion.stay == turn.execution.instance.target
+        ):
+            activity = Activity.WAIT
+        else:
+            activity = Activity.BLOCKED
+        return AgentStep(pose.x, pose.y, pose.facing, turn.primitive, self.world.held(seat), activity)
+
+
+def _judge(contract: Contract[Any], before: _Facts, after: _Facts) -> str:
+    try:
+        return "success" if contract.effect(Change(before.all(), after.all())) else "effect_fail"
+    except Exception as error:
+        return f"raised:{type(error).__name__}"
+
+
+def _checked(world: World, contracts: Sequence[Contract[Any]]) -> Mapping[str, Contract[Any]]:
+    """The contracts by name, `wait` last. Raises ContractError."""
+    by_name = {contract.name: contract for contract in contracts}
+    if len(by_name) < len(contracts):
+        raise ContractError("Two contracts have one name. Rename one of them.")
+    if WAIT not in by_name:
+        raise ContractError("There is no option `wait`. Add contracts.waiting() to the contracts.")
+    known = set(world.primitives)
+    for contract in contracts:
+        if contract.executor is None:
+            raise ContractError(f"{contract.name} has no executor. Give it Reach, Stand, Idle or a function.")
+        if isinstance(contract.executor, Reach) and contract.executor.primitive not in known:
+            names = ", ".join(world.primitives)
+            raise ContractError(f"{contract.name} plays {contract.executor.primitive!r}; the primitives are {names}.")
+    moves = {way.primitive for ways in world.motion.ways.values() for way in ways} | {world.motion.stay}
+    if moves - known:
+        raise ContractError(f"World.motion moves by {', '.join(sorted(moves - known))}; list them in World.primitives.")
+    return {**{name: c for name, c in by_name.items() if name != WAIT}, WAIT: by_name[WAIT]}
+
+
+class _Folder(Protocol):
+    """A folder of package data, as importlib.resources.files gives it."""
+
+    def joinpath(self, *descendants: str) -> Any: ...
+
+
+class Games:
+    """An entry point of the group `potluck.games` for games that are worlds with contracts."""
+
+    def __init__(
+        self,
+        worlds: Mapping[str, Callable[[], World]],
+        contracts: Callable[[Any], Sequence[Contract[Any]]],
+        guards: _Folder | None = None,
+    ) -> None:
+        """`worlds` by full name; `guards`: folder that holds "<part after the slash>.json" where a library ships."""
+        self._worlds, self._contracts, self._guards = worlds, contracts, guards
+
+    def names(self) -> Sequence[str]:
+        """Full names."""
+        return list(self._worlds)
+
+    def make(self, name: str) -> ContractGame:
+        """A fresh game. Raises KeyError with the known names for an unknown one."""
+        return self.with_contracts(name, self._contracts)
+
+    def with_contracts(self, name: str, build: Callable[[Any], Sequence[Contract[Any]]]) -> ContractGame:
+        """A fresh game under other contracts: `build` gets the world."""
+        if name not in self._worlds:
+            raise KeyError(f"no game {name!r}; known: {', '.join(self._worlds)}")
+        world = self._worlds[name]()
+        return ContractGame(world, build(world))
+
+    def guards(self, name: str) -> str:
+        """The shipped guard library, or ""."""
+        if self._guards is None:
+            return ""
+        resource = self._guards.joinpath(f"{name.partition('/')[2]}.json")
+        return str(resource.read_text("utf-8")) if resource.is_file() else ""

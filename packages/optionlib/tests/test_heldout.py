@@ -1,0 +1,54 @@
+"""Fresh play against a library: what counts as hidden, and the exact interval."""
+
+import pytest
+from scipy.stats import beta
+
+from potluck_optionlib.burnin.errors import EmptyBurninError
+from potluck_optionlib.errors import BurninReusedError, ContractMismatchError
+from potluck_optionlib.heldout import exact_interval, hold_out
+from potluck_optionlib.mining import mine
+
+MINED = (*[("pick", "effect_fail", {"held": "onion"})] * 5, *[("ring", "effect_fail", {"held": "none"})] * 5)
+
+
+@pytest.fixture
+def library(recorded):
+    return mine([recorded(*MINED, solo_only=("ring",))])
+
+
+def test_a_success_under_a_guard_is_hidden(library, recorded) -> None:
+    fresh = recorded(
+        *[("pick", "success", {"held": "onion"}, False)] * 2,
+        *[("pick", "effect_fail", {"held": "onion"})] * 8,
+        ("pick", "explicit:NoPath", {"held": "onion"}),
+        ("pick", "success", {"held": "none"}),
+        solo_only=("ring",),
+    )
+    found = hold_out(library, fresh)
+    assert (found.decisions, found.guarded, found.hidden, found.shared) == (12, 10, 2, 0)
+    assert found.lines == ("pick with held = onion succeeded 2 times (team)",)
+    assert found.interval == exact_interval(2, 12)
+
+
+def test_what_a_partner_may_have_caused_is_counted_apart(library, recorded) -> None:
+    team, solo = ("ring", "success", {"held": "none"}, False), ("ring", "success", {"held": "none"}, True)
+    found = hold_out(library, recorded(*[team] * 3, solo, solo_only=("ring",)))
+    assert (found.hidden, found.shared) == (1, 3)
+
+
+def test_intervals_are_clopper_and_pearsons() -> None:
+    assert exact_interval(0, 500_000).low == 0
+    assert exact_interval(0, 500_000).high == pytest.approx(1 - 0.05 ** (1 / 500_000))
+    low, high = exact_interval(3, 1000)
+    assert low == pytest.approx(beta.ppf(0.025, 3, 998))
+    assert high == pytest.approx(beta.ppf(0.975, 4, 997))
+    assert exact_interval(0, 0) == (0, 1)
+
+
+def test_a_library_cannot_be_held_against_its_own_records(library, recorded) -> None:
+    with pytest.raises(BurninReusedError, match="another seed"):
+        hold_out(library, recorded(*MINED, solo_only=("ring",)))
+    with pytest.raises(ContractMismatchError):
+        hold_out(library, recorded(*MINED, digest="other", seed=1))
+    with pytest.raises(EmptyBurninError, match="more episodes"):
+        hold_out(library, recorded(solo_only=("ring",), seed=1))

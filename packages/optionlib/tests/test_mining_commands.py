@@ -1,0 +1,117 @@
+"""The command line from burn-in to a verified library, and what each command says when something is wrong."""
+
+import json
+
+import pytest
+
+from potluck_optionlib import cli, games
+
+SMALL = ["--solo-episodes", "6", "--team-episodes", "6"]
+
+
+@pytest.fixture
+def toyland(toy, monkeypatch):
+    provider = toy.ToyProvider()
+    monkeypatch.setattr(games, "find_provider", lambda name: provider)
+    for name in ("heldout", "remine"):
+        monkeypatch.setattr(f"potluck_optionlib.commands.{name}.find_provider", lambda _: provider)
+    return provider
+
+
+@pytest.fixture
+def mined(toyland, tmp_path):
+    """A burn-in and its library, as files."""
+    records, library = tmp_path / "b.parquet", tmp_path / "g.json"
+    cli.main(["burnin", "toy/hands", "--out", str(records), *SMALL, "--horizon", "20"])
+    cli.main(["mine", str(records), "--out", str(library)])
+    return records, library
+
+
+def code(*args: object) -> int:
+    """Exit code of a command."""
+    with pytest.raises(SystemExit) as stop:
+        cli.main([str(arg) for arg in args])
+    assert isinstance(stop.value.code, int)
+    return stop.value.code
+
+
+def edited(library, **update: object) -> None:
+    """An edit that keeps the file's own digest right, as somebody would who means to deceive."""
+    from potluck_optionlib.guards import GuardLibrary
+
+    data = {**json.loads(library.read_text()), **update}
+    data.pop("digest")
+    library.write_text(GuardLibrary.model_validate(data).dump())
+
+
+def test_certificates_are_rederived_from_records_or_by_playing_again(mined, capsys) -> None:
+    records, library = mined
+    cli.main(["verify", str(library), "--burnin", str(records)])
+    cli.main(["verify", str(library)])
+    assert capsys.readouterr().out.count("certificates hold") == 2
+
+
+def test_a_certificate_that_does_not_hold_fails_the_command(mined, capsys) -> None:
+    records, library = mined
+    guards = json.loads(library.read_text())["guards"]
+    edited(library, guards=guards[1:])
+    assert code("verify", library, "--burnin", records) == 1
+    assert "missing: " in capsys.readouterr().out
+    assert code("verify", library) == 1
+
+
+def test_an_edited_file_fails_every_command_with_the_cure(mined, capsys) -> None:
+    records, library = mined
+    library.write_text(library.read_text().replace("inferred", "explicit", 1))
+    for args in (["verify", library], ["report", library], ["heldout", "toy/hands", library], ["suspect", records]):
+        if args[0] == "suspect":
+            args += ["--library", library]
+        assert code(*args) == 2
+        assert "changed after it was mined" in " ".join(capsys.readouterr().err.split())
+
+
+def test_held_out_play_agrees_and_a_wrong_guard_shows(mined, capsys) -> None:
+    _, library = mined
+    cli.main(["heldout", "toy/hands", str(library), *SMALL])
+    assert "0 hidden successes of" in capsys.readouterr().out
+    edited(library, guards=[{"option": "grab", "channel": "inferred", "when": {"held": "none"}, "support": 5}])
+    assert code("heldout", "toy/hands", library, *SMALL) == 1
+    out = capsys.readouterr().out
+    assert "grab with held = none" in out
+    assert "two-sided 95% interval" in out
+
+
+def test_a_shipped_library_can_be_mined_again_bit_for_bit(mined, toyland, tmp_path, capsys) -> None:
+    _, library = mined
+    toyland.guards = lambda name: library.read_text()
+    again = tmp_path / "again.json"
+    cli.main(["remine", "toy/hands", "--out", str(again)])
+    assert "the same bytes" in capsys.readouterr().out
+    assert again.read_bytes() == library.read_bytes()
+    edited(library, guards=[])
+    assert code("remine", "toy/hands") == 1
+    assert "the guards too" in capsys.readouterr().out
+
+
+def test_a_library_without_certificate_cannot_be_mined_again(mined, tmp_path, capsys) -> None:
+    own = tmp_path / "own.json"
+    own.write_text('{"guards": []}')
+    assert code("remine", "toy/hands", "--library", own) == 2
+    assert code("verify", own) == 2
+    assert "no certificate" in capsys.readouterr().err
+    assert code("verify", own, "--burnin", mined[0]) == 1
+
+
+def test_suspicions_as_table_and_page(mined, tmp_path, capsys) -> None:
+    records, library = mined
+    page = tmp_path / "page.html"
+    cli.main(["suspect", str(records), "--library", str(library), "--html", str(page)])
+    assert "no pattern of a faulty contract" in capsys.readouterr().out
+    assert "toy/hands" in page.read_text()
+
+
+def test_an_unknown_game_and_an_empty_burnin_are_said(toyland, tmp_path, capsys) -> None:
+    assert code("heldout", "toy/nothing", tmp_path / "none.json") == 2
+    records = tmp_path / "b.parquet"
+    assert code("burnin", "toy/nothing", "--out", records) == 2
+    assert "known: toy/hands" in capsys.readouterr().err
