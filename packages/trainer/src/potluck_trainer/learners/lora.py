@@ -12,6 +12,7 @@ import copy
 import io
 import json
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -216,7 +217,8 @@ def _with_adapter(causal: Any, config: LearnerConfig, seed: int) -> Any:
     targets = config.targets if config.targets == "all-linear" else [part.strip() for part in config.targets.split(",")]
     alpha = config.alpha or 2 * config.rank
     lora = LoraConfig(r=config.rank, lora_alpha=alpha, target_modules=targets, task_type="CAUSAL_LM")
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
         torch.manual_seed(seed)
         return get_peft_model(causal, lora).eval()
 
