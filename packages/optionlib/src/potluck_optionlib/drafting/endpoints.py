@@ -106,7 +106,7 @@ class _OpenAIClient:
                 model=self._endpoint.model, messages=turns, max_completion_tokens=self._endpoint.max_tokens, **extra
             )
             done: Any = raw.parse()
-        except self._library.OpenAIError as error:
+        except (self._library.OpenAIError, ValueError) as error:
             raise _typed(error, self._library, self._endpoint, self._key) from None
         choices = getattr(done, "choices", None)
         if not choices or getattr(choices[0], "message", None) is None:
@@ -138,9 +138,8 @@ class _AnthropicClient:
 
     def ask(self, system: str, messages: Sequence[Message]) -> Reply:
         turns: Any = [{"role": m.role, "content": m.text} for m in messages]
-        extra: dict[str, Any] = {}
-        if self._endpoint.temperature is not None:
-            extra["temperature"] = self._endpoint.temperature
+        warmth = self._endpoint.temperature
+        extra = None if warmth is None else {"temperature": warmth}
         try:
             raw = self._client.messages.with_raw_response.create(
                 model=self._endpoint.model,
@@ -148,10 +147,10 @@ class _AnthropicClient:
                 messages=turns,
                 max_tokens=self._endpoint.max_tokens,
                 timeout=self._endpoint.timeout_s,
-                **extra,
+                extra_body=extra,
             )
             done: Any = raw.parse()
-        except self._library.AnthropicError as error:
+        except (self._library.AnthropicError, ValueError) as error:
             raise _typed(error, self._library, self._endpoint, self._key) from None
         content = getattr(done, "content", None)
         if content is None:

@@ -19,7 +19,6 @@ from potluck_optionlib.drafting import retry
 from potluck_optionlib.drafting.conversation import SourceFile, first_request, repair_request, rules
 from potluck_optionlib.drafting.endpoints import Client, Message, Reply
 from potluck_optionlib.drafting.errors import DraftFolderError, EndpointError, SandboxError
-from potluck_optionlib.drafting.findings import Stage
 from potluck_optionlib.drafting.journal import Journal, sha256
 from potluck_optionlib.drafting.judgement import Judge
 from potluck_optionlib.drafting.messages import Request, Task
@@ -65,7 +64,10 @@ def draft(
     journal = Journal(out, _identity(settings, sources, system, notes))
     try:
         journal.record(
-            limits=settings.limits.model_dump(mode="json"), repairs=settings.repairs, versions_of=_library_versions()
+            base_url=settings.endpoint.base_url,
+            limits=settings.limits.model_dump(mode="json"),
+            repairs=settings.repairs,
+            versions_of=_library_versions(),
         )
         return _Loop(settings, client, journal, tell, Judge(settings, journal, tell, progress)).go(system, first)
     finally:
@@ -167,7 +169,6 @@ def _identity(settings: Settings, sources: Sequence[SourceFile], system: str, no
         "game": settings.game,
         "provider": str(endpoint.provider),
         "model": endpoint.model,
-        "base_url": endpoint.base_url,
         "max_tokens": endpoint.max_tokens,
         "temperature": endpoint.temperature,
         "play": settings.play.model_dump(mode="json"),
@@ -190,11 +191,11 @@ def _check_sandbox(settings: Settings) -> None:
         seconds=limits.inspect_s,
         play=settings.play,
     )
-    deaths = [finding for finding in run(request).findings if finding.stage is Stage.LOAD]
-    if deaths:
+    verdict = run(request)
+    if not verdict.sample_digest:
+        why = " ".join(finding.line() for finding in verdict.findings)
         raise SandboxError(
-            f"A library of `wait` alone does not run under these limits, so nothing was sent: {deaths[0].evidence} "
-            "Raise the limits."
+            f"A library of `wait` alone does not run under these limits, so nothing was sent: {why} Raise the limits."
         )
 
 
