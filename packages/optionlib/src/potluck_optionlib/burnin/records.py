@@ -14,7 +14,7 @@ import hashlib
 import json
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -160,6 +160,8 @@ class Burnin:
     plan: BurninPlan
     table: pa.Table
     """Columns as in `SCHEMA`, in the order of play."""
+    digests: Sequence[bytes] | None = field(default=None, repr=False)
+    """sha256 of each episode's records, where they have just been checked."""
 
     @classmethod
     def of(
@@ -186,7 +188,8 @@ class Burnin:
     def digest(self) -> str:
         """sha256 over the records and their origin; independent of files, workers and interruptions."""
         sha = hashlib.sha256(canonical_json(self.head()))
-        for digest in episode_digests(self.table, 0, self.plan.episodes):
+        digests = self.digests
+        for digest in episode_digests(self.table, 0, self.plan.episodes) if digests is None else digests:
             sha.update(digest)
         return sha.hexdigest()
 
