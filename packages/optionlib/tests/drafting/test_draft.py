@@ -104,6 +104,7 @@ def test_a_good_library_is_clean_at_once_and_everything_is_kept(
         {"name": "lighthouse.py", "sha256": sha256(SOURCE.read_bytes()), "bytes": SOURCE.stat().st_size}
     ]
     assert min(manifest["usage"].values()) > 0
+    assert set(row["sha256"]) == {path.name for path in (desk.out / "versions/000").iterdir()}
     folder = desk.out / "versions/000"
     assert (folder / "contracts.py").read_text() == good
     for name, digest in row["sha256"].items():

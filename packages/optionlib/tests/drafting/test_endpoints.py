@@ -194,6 +194,17 @@ def test_without_the_extra_the_cure_is_named(provider: str, monkeypatch: pytest.
         connect(settings(provider, "http://127.0.0.1:9"))
 
 
+@BOTH
+def test_addresses_are_told_without_secrets(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = connect(settings(provider, "http://me:secret@127.0.0.1:9/v1"))
+    assert client.address.rstrip("/") == "http://127.0.0.1:9/v1"
+    with pytest.raises(UnreachableError) as caught:
+        client.ask("", TURNS)
+    assert "secret" not in str(caught.value)
+    monkeypatch.setenv(f"{provider.upper()}_BASE_URL", "http://127.0.0.1:8/other")
+    assert "127.0.0.1:8/other" in connect(Endpoint.model_validate({"provider": provider, "model": "m"})).address
+
+
 def test_retry_after_in_all_its_forms() -> None:
     now = datetime(2026, 8, 1, 12, 0, 0, tzinfo=UTC)
     dates = ["Sat, 01 Aug 2026 12:00:30 GMT", "Sat, 01 Aug 2026 11:00:00 GMT", "Sat, 01 Aug 2026 12:00:30 -0000"]

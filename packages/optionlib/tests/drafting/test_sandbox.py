@@ -9,6 +9,7 @@ import pytest
 
 from potluck_optionlib.drafting import sandbox
 from potluck_optionlib.drafting.errors import SandboxError
+from potluck_optionlib.drafting.judgement import unsteady
 from potluck_optionlib.drafting.messages import Request, Task, Verdict
 from potluck_optionlib.drafting.settings import Limits, Play
 from potluck_optionlib.errors import NotDraftableError
@@ -143,6 +144,19 @@ def test_errors_name_the_drafted_line() -> None:
 @pytest.mark.parametrize("given", ["None", "[1]", "world.stores", "(c for c in [])"])
 def test_contracts_must_be_contracts(given: str) -> None:
     assert only(judged(f"def contracts(world):\n    return {given}\n"))[:2] == ("load", "returns")
+
+
+def test_order_that_hangs_on_string_hashes_is_found(changed) -> None:
+    shuffled = changed(("in world.lamps]", "in set(world.lamps)]"))
+    request = Request(
+        task=Task.INSPECT, game="lighthouse/small", source=shuffled, limits=Limits(), seconds=20, play=Play()
+    )
+    samples = [sandbox.run(request, hash_seed=seed) for seed in (1, 3)]
+    assert len({sample.sample_digest for sample in samples}) > 1
+    assert [finding.kind for finding in unsteady(Verdict(sample_digest="a"), Verdict(sample_digest="b"))] == [
+        "not_deterministic"
+    ]
+    assert unsteady(samples[0], samples[0]) == ()
 
 
 def test_hooks_that_change_the_world_are_found(changed) -> None:

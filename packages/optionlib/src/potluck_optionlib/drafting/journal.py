@@ -100,7 +100,12 @@ class Journal:
         path = self.folder / file
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, data)
-        self._digests[file] = sha256(data)
+        return self.note(version, name)
+
+    def note(self, version: int, name: str) -> str:
+        """Logs a file of a version that is there; returns its sha256."""
+        file = f"{VERSIONS}/{version:03d}/{name}"
+        self._digests[file] = sha256((self.folder / file).read_bytes())
         self.event("kept", version=version, file=file, sha256=self._digests[file])
         return self._digests[file]
 

@@ -20,7 +20,7 @@ from potluck_optionlib.drafting.conversation import SourceFile, first_request, r
 from potluck_optionlib.drafting.endpoints import Client, Message, Reply
 from potluck_optionlib.drafting.errors import DraftFolderError, EndpointError, SandboxError
 from potluck_optionlib.drafting.journal import Journal, sha256
-from potluck_optionlib.drafting.judgement import Judge
+from potluck_optionlib.drafting.judgement import BURNIN, GUARDS, MODULE, Judge
 from potluck_optionlib.drafting.messages import Request, Task
 from potluck_optionlib.drafting.report import Report
 from potluck_optionlib.drafting.sandbox import Progress, run
@@ -64,7 +64,7 @@ def draft(
     journal = Journal(out, _identity(settings, sources, system, notes))
     try:
         journal.record(
-            base_url=settings.endpoint.base_url,
+            address=client.address,
             limits=settings.limits.model_dump(mode="json"),
             repairs=settings.repairs,
             versions_of=_library_versions(),
@@ -137,8 +137,8 @@ class _Loop:
         return report
 
     def _row(self, number: int, reply: Reply, report: Report) -> dict[str, Any]:
-        files = {name: sha256(data) for name in (REQUEST, REPLY, REPORT) if (data := self.journal.kept(number, name))}
-        module = self.journal.kept(number, "contracts.py")
+        names = (REQUEST, REPLY, MODULE, REPORT, GUARDS, BURNIN)
+        kept = {name: data for name in names if (data := self.journal.kept(number, name)) is not None}
         return {
             "version": number,
             "model": reply.model,
@@ -146,7 +146,7 @@ class _Loop:
             "finish": reply.finish,
             "input_tokens": reply.input_tokens,
             "output_tokens": reply.output_tokens,
-            "sha256": files | ({"contracts.py": sha256(module)} if module is not None else {}),
+            "sha256": {name: sha256(data) for name, data in kept.items()},
             "contracts_digest": report.contracts_digest,
             "burnin_digest": report.burnin_digest,
             "library_digest": report.library_digest,
