@@ -69,6 +69,14 @@ def test_another_draft_s_folder_is_refused(tmp_path: Path) -> None:
         journal(tmp_path, model="n", sources=[])
 
 
+def test_two_drafts_in_one_folder_at_once_are_refused(tmp_path: Path) -> None:
+    first = journal(tmp_path)
+    with pytest.raises(DraftFolderError, match="Another process is at work"):
+        journal(tmp_path)
+    first.close()
+    journal(tmp_path).close()
+
+
 def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(DraftFolderError, match="not empty"):
