@@ -118,7 +118,14 @@ def test_contracts_that_a_kitchen_cannot_play_are_refused(old: str, new: str, wh
         provider.with_contracts(GAME, space["contracts"])  # type: ignore[arg-type]
 
 
-def test_unknown_kitchens_have_no_notes() -> None:
+def test_unknown_kitchens_have_no_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["draft", "overcooked/nowhere", "--game-source", __file__, "--model", "m", "--out", str(tmp_path)])
+    assert stop.value.code == 2
+    assert "no game 'overcooked/nowhere'" in capsys.readouterr().err
     for ask in (provider.draft_notes, lambda name: provider.with_contracts(name, lambda layout: [])):
         with pytest.raises(KeyError, match="no game"):
             ask("overcooked/nowhere")
