@@ -58,7 +58,8 @@ class Apart(Round):
 
     def _settle(self) -> None:
         """The step now: whoever is due ends its option, unless it has reason to stand by."""
-        now, acting = self._now, 0
+        now = self._now
+        acting: list[tuple[int, Choice]] = []
         ends: list[tuple[int, Task, Verdict | None, Look | None]] = []
         for seat, task in enumerate(self._tasks):
             if task is None or task.due != now:
@@ -67,9 +68,10 @@ class Apart(Round):
             if verdict is not None:
                 ends.append((seat, task, verdict, None))
             elif task.due == now:
-                acting |= 1 << seat
+                choice = task.choice
                 self._stand(seat, task.walk[-1])
-                ends.append((seat, task, None, self._look(seat, task.choice)))
+                acting.append((seat, choice))
+                ends.append((seat, task, None, self._look(seat, choice)))
         if not ends:
             return
         moved = self._interact(acting) if acting else False

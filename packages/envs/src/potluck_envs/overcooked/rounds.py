@@ -7,7 +7,7 @@ walks, which are looked up (`routes.py`), and cooking, which is counted.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -41,10 +41,11 @@ class Task:
         self.choice, self.start, self.features, self.failed = choice, start, features, failed
         self.due = start
         """The step with which it ends, as far as can be told; only where walks are jumped over."""
-        self.walk: tuple[int, ...] = ()
+        self.walk: tuple[int, ...]
         """Poses from the first step to the last; likewise."""
-        self.rank = (start, 0)
-        self.grants = 0
+        self.rank: tuple[int, int]
+        """As traffic.Chef.rank, and `grants` as Chef.grants; only where chefs can meet."""
+        self.grants: int
 
 
 class Round:
@@ -125,20 +126,20 @@ class Round:
 
     def _item(self, choice: Choice) -> str:
         item = self._objects.get(choice.cell)
-        return "none" if item is None else str(item.name)
+        name: str = "none" if item is None else item.name
+        return name
 
     def _absent(self, choice: Choice) -> bool:
         """Has the counter's item, or the free counter, gone?"""
         return choice.option.counters and (choice.cell in self._objects) is not choice.option.takes
 
-    def _interact(self, acting: int) -> bool:
-        """Lets seats (as bits) interact at once, where they stand; was anything put on or taken from a counter?"""
-        self._resolve(self._state, _ACTING[acting], _FLAGS)
+    def _interact(self, acting: Sequence[tuple[int, Choice]]) -> bool:
+        """Lets seats interact at once, where they stand; was anything put on or taken from a counter?"""
+        seats = 3 if len(acting) > 1 else 1 << acting[0][0]
+        self._resolve(self._state, _ACTING[seats], _FLAGS)
         moved = False
-        for seat, task in enumerate(self._tasks):
-            if not acting >> seat & 1 or task is None:
-                continue
-            choice, before = task.choice, self._held[seat]
+        for seat, choice in acting:
+            before = self._held[seat]
             after = self._held[seat] = _held(self._players[seat])
             if choice.pot:
                 if before != after or after == "none":
@@ -181,7 +182,8 @@ class Round:
 
 def _held(player: Any) -> str:
     item = player.held_object
-    return "none" if item is None else str(item.name)
+    name: str = "none" if item is None else item.name
+    return name
 
 
 @cache

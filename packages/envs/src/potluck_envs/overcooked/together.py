@@ -28,7 +28,7 @@ class Together(Round):
         choice = self._draw(seat)
         features = self._choices.features(choice, self._held[seat], self._what(choice))
         task = self._tasks[seat] = Task(choice, self._now, features, self._explicit(seat, choice))
-        task.rank = (self._now, self._lot(seat))
+        task.rank, task.grants = (self._now, self._lot(seat)), 0
         return task
 
     def _step(self, *tasks: Task) -> None:
@@ -37,12 +37,12 @@ class Together(Round):
                 task.failed = TARGET_ABSENT
         older = tasks[0].rank < tasks[1].rank
         joint = self._routes.joint(self._part(0, tasks[0]), self._part(1, tasks[1]), older)
-        acting = [seat for seat in (0, 1) if joint.actions[seat] == INTERACT]
-        before = {seat: self._look(seat, tasks[seat].choice) for seat in acting}
+        acting = [(seat, tasks[seat].choice) for seat in (0, 1) if joint.actions[seat] == INTERACT]
+        before = {seat: self._look(seat, choice) for seat, choice in acting}
         if acting:
-            for seat in acting:
+            for seat in before:
                 self._stand(seat, self._poses[seat])
-            self._interact(sum(1 << seat for seat in acting))
+            self._interact(acting)
         if self._boiling:
             self._boil(1)
         self._now += 1
