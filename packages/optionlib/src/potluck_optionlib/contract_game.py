@@ -384,7 +384,8 @@ class ContractGame:
             after = self.facts(seat, execution.instance)
             if turn.last or after.own.get("there") == "yes":
                 outcome = _judge(contract, turn.before, after)
-                changed = (after != turn.before, after.own != turn.before.own)
+                if not isinstance(contract.executor, Idle):
+                    changed = (after != turn.before, after.own != turn.before.own)
         if not outcome and age >= contract.timeout:
             outcome = "timeout"
         if not outcome:
