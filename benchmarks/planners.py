@@ -4,8 +4,8 @@
     python benchmarks/planners.py --steps 3000
 
 Tables are those of all targets in both manners, once by the vectorised search of the library and once target by target
-with a queue and distances only, which is what one would write first. Plans: agents go to uniformly drawn targets on the test crowd's maps;
-a plan is one joint step of all agents. Rates are per second of CPU.
+with a queue and distances only, which is what one would write first. Plans: agents go to uniformly drawn targets on the
+maps of the tests' crowd; a plan is one joint step of all agents. Rates are per second of CPU.
 """
 
 import argparse
