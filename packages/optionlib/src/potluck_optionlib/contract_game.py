@@ -3,8 +3,9 @@
 A step asks each agent's option what it wants (go, act, hold), lets the planners settle who moves how, plays one
 primitive per agent on the world, and ends options whose last primitive was played, with the effect judged on the
 facts around it. Executors fail explicitly when their target has gone (TargetAbsent), when hands that should carry
-something are empty (NothingHeld), and when there is no way (NoPath); options of the author's own code that raise end
-with "raised:<type>" and are counted like any other outcome.
+something are empty (NothingHeld), and when there is no way (NoPath). Before an option begins, NoPath looks at what is
+closed and at agents that never move; others are taken to make way, and where it turns out that none can, the execution
+ends with NoPath. Code of the author's own that raises ends its option with "raised:<type>", counted like any outcome.
 
 Nothing here is random but the tie-break between options that start in the same step, a function of the seed, so a
 snapshot is the world's state, the executions and the planners' detour.
@@ -235,8 +236,9 @@ class ContractGame:
         ended = []
         for seat, turn in enumerate(turns):
             end = self._end(seat, turn)
-            carried_on = replace(turn.execution, grants=turn.walker.grants)
-            self._running[seat] = None if end else carried_on
+            if turn.walker.grants != turn.execution.grants:
+                turn.execution = replace(turn.execution, grants=turn.walker.grants)
+            self._running[seat] = None if end else turn.execution
             ended += [end] if end else []
         agents = tuple([self._agent_step(seat, turn) for seat, turn in enumerate(turns)])
         return Step(sum(outcome.rewards), outcome.rewards, agents, outcome.events, tuple(ended))
