@@ -98,9 +98,9 @@ def test_the_page_shows_the_guards_that_are_mined(followed: Follower) -> None:
 @pytest.mark.timeout(1200)
 def test_nobody_gets_a_crate_through_alone(followed: Follower) -> None:
     code = """
-import collections
+import collections, pathlib
 from potluck_optionlib.burnin import load
-table = load("burnin").table
+table = load(pathlib.Path("burnin")).table
 rows = collections.Counter(
     (row["solo"], row["outcome"]) for row in table.select(["solo", "option", "outcome"]).to_pylist()
     if row["option"] == "press"
