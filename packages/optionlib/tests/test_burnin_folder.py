@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from potluck_optionlib.burnin.errors import (
     BurninMismatchError,
     BurninStorageError,
     BurninWorkerError,
+    FeatureError,
 )
 from potluck_optionlib.errors import BurninFormatError
 
@@ -223,6 +225,12 @@ def test_a_worker_that_dies_is_an_error_and_the_folder_can_be_finished(toy_modul
     assert play_folder(toy_module.ToyGame, PLAN, tmp_path) == whole
 
 
+def test_errors_come_back_from_workers_as_they_are(toy_module, tmp_path) -> None:
+    with pytest.raises(FeatureError, match=r"'ring': feature 'hour' is not a string \(NaN\)"):
+        play_folder(toy_module.SpoiltGame, PLAN, tmp_path, workers=2, shard_episodes=6)
+    assert shards(tmp_path)
+
+
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -234,13 +242,14 @@ if __name__ == "__main__":
 """
 
 
-def test_ctrl_c_stops_workers_soon_and_keeps_their_shards(toy_module, tmp_path) -> None:
+@pytest.fixture
+def playing(toy_module, tmp_path) -> Iterator[subprocess.Popen[str]]:
+    """A long burn-in into "b" by two workers, with its first shards sealed."""
     script = tmp_path / "play.py"
     script.write_text(SCRIPT)
-    folder, tests = tmp_path / "b", str(Path(toy_module.__file__).parent)
     process = subprocess.Popen(
-        [sys.executable, str(script), str(folder)],
-        env={**os.environ, "PYTHONPATH": tests},
+        [sys.executable, str(script), str(tmp_path / "b")],
+        env={**os.environ, "PYTHONPATH": str(Path(toy_module.__file__).parent)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -249,6 +258,25 @@ def test_ctrl_c_stops_workers_soon_and_keeps_their_shards(toy_module, tmp_path) 
     assert process.stdout is not None
     assert process.stdout.readline() == "0\n"
     assert int(process.stdout.readline()) > 0
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_workers_do_not_outlive_a_parent_that_was_killed(playing) -> None:
+    children = [int(pid) for pid in Path(f"/proc/{playing.pid}/task/{playing.pid}/children").read_text().split()]
+    assert len(children) >= 2
+    assert all(Path(f"/proc/{pid}").exists() for pid in children)
+    playing.kill()
+    playing.wait()
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in children)
+
+
+def test_ctrl_c_stops_workers_soon_and_keeps_their_shards(playing, tmp_path) -> None:
+    process, folder = playing, tmp_path / "b"
     process.send_signal(signal.SIGINT)
     _, complaint = process.communicate(timeout=60)
     assert process.returncode != 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from potluck_optionlib.contract_game import ContractGame, Games, Look, Outcome, World, cell_of, text_of
+from potluck_optionlib.contract_game import ContractGame
 from potluck_optionlib.contracts import Act, Idle, Reach, Stand, contracts_digest, option, waiting
 from potluck_optionlib.errors import ContractError
 from potluck_optionlib.game import NOOP, Activity, Event, Instance, Observation, Scene
@@ -14,6 +14,8 @@ from potluck_optionlib.guards import NO_GUARDS, Channel, Guard, GuardLibrary
 from potluck_optionlib.menus import QuickGame, feasible, one_by_one
 from potluck_optionlib.planners import COMPASS, Pose
 from potluck_optionlib.planners.motion import STEPS
+from potluck_optionlib.provider import Games
+from potluck_optionlib.world import Look, Outcome, World, cell_of, text_of
 
 WAIT = Instance("wait")
 

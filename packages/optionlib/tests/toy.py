@@ -138,6 +138,14 @@ class ToyProvider:
         return ""
 
 
+class SpoiltGame(ToyGame):
+    """Reads nonsense now and then."""
+
+    def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
+        features = super().features(agent, instance)
+        return {**features, "hour": float("nan")} if instance.option == "ring" and self.steps == 7 else features
+
+
 class DyingGame(ToyGame):
     """Takes its process along."""
 

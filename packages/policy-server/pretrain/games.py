@@ -13,6 +13,7 @@ from enum import StrEnum
 from pretrain.vocabulary import ORDINALS, Vocabulary
 
 NONE, WAIT = "none", "wait"
+FEW, FEW_SHARE = 12, 0.3
 STATES = (
     "empty", "full", "ready", "cooking", "cook", "open", "closed", "locked", "broken", "busy", "idle", "hot",
     "cold", "wet", "dry", "dirty", "raw", "burnt", "free", "active", "asleep", "awake", "ripe", "rotten",
@@ -90,9 +91,17 @@ class GameMaker:
         if split is Split.HELD_OUT:  # a held-out thing can only be asked for where its namesake is an option
             self.pools[Role.OPTION] = list(vocabulary.stems)
         self.things = {role: _allowed(vocabulary.nouns, role, split) for role in Role}
+        self.split, self.tools = split, self.pools[Role.TOOL]
 
     def draw(self, size: int | None = None) -> Game:
-        """A game with `size` options, or a number between 2 and 26 that favours short menus."""
+        """A game with `size` options, or a number between 2 and 26 that favours short menus.
+
+        Held-out words are few, so their games often have tools of one family; some games in training draw from a few
+        words too.
+        """
+        if self.split is Split.TRAIN:
+            few = self.rng.random() < FEW_SHARE
+            self.pools[Role.TOOL] = self.rng.sample(self.tools, FEW) if few else self.tools
         game = Game(menu=self._menu(size or self._size()))
         self._fill_state(game)
         game.rules = self._rules(game)

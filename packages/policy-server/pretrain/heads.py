@@ -6,9 +6,16 @@ there from the first step and training shapes them. Only the look-back of the fi
 gradients tear it down before anything can use it. The finished model is an ordinary Qwen3 all the same.
 
 A hidden state starts as content (`CONTENT` places) and three codes, of the tokens one, two and three back. A code is a
-projection of content without what many tokens share, and two features of the number. At `answer`, layer two fetches
-the goal's key and the held thing; layer three what follows the key (directly, or two later), what precedes it, and
-the label at the least distance.
+projection of content without what many tokens share, and two features of the number (of the token one back only). At
+`answer`, layer two fetches the goal's key and the held thing; layer three what follows the key (directly, or two
+later), what precedes it, and the label at the least distance.
+
+A case (`when forge ready pick rope`) is decided at its label, in layer two: there the codes two and three back are
+the state and the tool, and a line `forge ready` of the state has them as its own code and the one before. A head looks
+for both at once, a neuron marks the label if they were found, and layer three fetches what is marked. So cases need
+no more layers than plain keys. The places that the codes two and three back leave free hold four marks, set by planted
+neurons and that head: a case's label, where to look if nothing matches (the word `state`; a goal's own pairs are
+barred), whether something matched, and the label to fetch.
 """
 
 from typing import Any, NamedTuple
@@ -22,6 +29,7 @@ PLACE = CODE + FEATURES
 SHARP, MATCHING = 2.3, 2.0
 FAST = 3
 TOLD, NOISE = 0.15, 0.02
+CODE_SIZE = 0.65
 
 
 class Shared(NamedTuple):
@@ -35,6 +43,9 @@ class Shared(NamedTuple):
     choose: Tensor
     own_key: Tensor
     mate: Tensor
+    when: Tensor
+    pick: Tensor
+    state: Tensor
 
 
 def drawn(*sizes: int, std: float, hidden: int) -> Tensor:
@@ -56,6 +67,9 @@ class Codes:
         self.places = [torch.zeros(PLACE, hidden) for _ in LOOK_BACK]
         for i, place in enumerate(self.places):
             place[:, CONTENT + i * PLACE : CONTENT + (i + 1) * PLACE] = torch.eye(PLACE)
+        self.case, self.pause, self.found, self.met = torch.cat([place[CODE:] for place in self.places[1:]])
+        for place in self.places[1:]:
+            place[CODE:] = 0
         self.own, self.one, self.two, self.three = self.read[:CODE], *(place[:CODE] for place in self.places)
         aside = _content_only(torch.eye(hidden) - basis[:, :1] @ basis[:, :1].T)
         self.beside = aside - self.own.T @ self.own
@@ -85,6 +99,8 @@ def plant_heads(body: Any, shared: Shared) -> None:
     first, middle, last = (layer.self_attn for layer in body.layers)
     _plant_first(first, codes, theta)
     _plant_middle(middle, codes)
+    _plant_pairs(middle, codes)
+    _plant_marks(body.layers[0].mlp, body.layers[1].mlp, codes)
     _plant_last(last, codes)
     for depth, layer in enumerate(body.layers):
         for norm in (layer.self_attn.q_norm, layer.self_attn.k_norm):
@@ -113,13 +129,45 @@ def _plant_middle(attention: Any, codes: Codes) -> None:
         _set(attention, head, query, key, value, out)
 
 
+def _plant_pairs(attention: Any, codes: Codes) -> None:
+    """At the label of a case: are the tokens two and three back, in a line of the state, beside each other?
+
+    If not, the head rests on the word `state`, whose value is nothing. A rotation of the second code of a pair keeps it
+    apart from the first. The goal holds each pair too, with `when` before it, which bars it.
+    """
+    turn = torch.nn.init.orthogonal_(torch.empty(CODE, CODE))
+    query = codes.slow @ (codes.two + turn @ codes.three) + torch.outer(codes.rest, codes.case) * 0.75
+    key = codes.slow @ (codes.own + turn @ codes.one) + torch.outer(codes.rest, codes.pause) * 6
+    value = torch.cat([(codes.const - codes.pause)[None], codes.content()[: codes.width - 1]])
+    out = torch.zeros(len(codes.const), codes.width)
+    out[:, 0] = codes.found * 0.2
+    _set(attention, 2, query, key, value, out)
+
+
+def _plant_marks(first: Any, middle: Any, codes: Codes) -> None:
+    """Neurons for the word `state`, a label after `pick`, what is two after `when`, a label whose pair was found."""
+    shared = codes.shared
+    state = _mark(shared.state + shared.common, shared.common, shared.label, shared.goal, shared.near)
+    pick, when = (
+        codes.of(word) @ back / CODE_SIZE for word, back in ((shared.pick, codes.one), (shared.when, codes.two))
+    )
+    for mlp, row, gate, up, out in (
+        (first, 0, state - codes.const * 0.6, codes.const * 0.2, codes.pause * 0.13),
+        (first, 1, pick - codes.const * 0.55, codes.const * 0.2, codes.case * 0.09),
+        (first, 2, when - codes.const * 0.55, codes.const * 0.2, codes.pause * -0.09),
+        (middle, 0, codes.found * 0.5, codes.case * 0.25, codes.met * 0.4),
+    ):
+        mlp.gate_proj.weight[row], mlp.up_proj.weight[row], mlp.down_proj.weight[:, row] = gate * 3, up, out
+
+
 def _plant_last(attention: Any, codes: Codes) -> None:
     """What follows the key; what stands two after the key or the held thing; what precedes the key; what is nearest."""
     shared, own = codes.shared, codes.slow @ codes.own
     value = codes.content()
     _set(attention, 0, own + codes.idle * 0.5, codes.after_elsewhere, value, value.T)
     value = codes.content()
-    _set(attention, 1, codes.slow @ (codes.own + codes.two) + codes.idle * 0.5, codes.slow @ codes.two, value, value.T)
+    query, key = codes.slow @ (codes.own + codes.two) + codes.idle, codes.slow @ codes.two
+    _set(attention, 1, query, key + torch.outer(codes.rest, codes.met) * 2, value, value.T)
     elsewhere = own - torch.outer(codes.rest, codes.of(shared.choose) @ codes.one) * 2
     _set(
         attention, 2, own + codes.idle * 0.5, elsewhere, _rows(codes.places[0], codes.width),

@@ -82,7 +82,7 @@ class FactorisedEmbedding(nn.Module):
         words[ids["farthest"]] -= near
         numbers = ids["0"]
         words[numbers : numbers + 100] += _number_features() @ features
-        named = (words[ids[word]].clone() for word in ("choose", "holding", "mate"))
+        named = (words[ids[word]].clone() for word in ("choose", "holding", "mate", "when", "pick", "state"))
         self.words = nn.Parameter(words + common)
         self.shared = Shared(common, label, goal, near, features, *named)
         self.ordinals = nn.Parameter(label + draw(len(ORDINALS), size=0.7))

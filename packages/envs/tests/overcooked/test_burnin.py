@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from potluck_envs.overcooked import rounds
+from potluck_envs.overcooked.apart import Apart
 from potluck_envs.overcooked.burnin import KitchenBurnin
 from potluck_envs.overcooked.engine import ACTIONS, Engine
 from potluck_envs.overcooked.game import PRIMITIVES, OvercookedGame, make
 from potluck_envs.overcooked.layout import load
+from potluck_envs.overcooked.rounds import Round
+from potluck_envs.overcooked.together import Together
 from potluck_optionlib.burnin import BurninPlan, QuickBurnin, Row, one_by_one, run
 from potluck_optionlib.game import NOOP
 
@@ -160,24 +162,26 @@ def test_playing_quickly_leaves_a_running_game_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "broken"),
+    ("kind", "part", "broken"),
     [
-        ("_boil", lambda self, steps: None),
-        ("_look_round", lambda self: None),
-        ("_absent", lambda self, choice: False),
-        ("_lot", lambda self, seat: seat),
-        ("_explicit", lambda self, seat, choice: ""),
-        ("_item", lambda self, choice: "none"),
+        (Round, "_boil", lambda self, steps: None),
+        (Round, "_absent", lambda self, choice: False),
+        (Round, "_explicit", lambda self, seat, choice: ""),
+        (Round, "_item", lambda self, choice: "none"),
+        (Apart, "_look_round", lambda self: None),
+        (Together, "_lot", lambda self, seat: seat),
     ],
 )
-def test_the_comparison_notices_each_broken_part(part: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_comparison_notices_each_broken_part(
+    kind: type[Round], part: str, broken: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def same(name: str) -> bool:
         kitchen, game = quick(name), make(name)
         return all(kitchen.rows(s, None, 400) == one_by_one(game, s, None, 400) for s in range(4))
 
     layouts = ("forced_coordination", "cramped_room")
     assert all(same(name) for name in layouts)
-    monkeypatch.setattr(rounds.Episode, part, broken)
+    monkeypatch.setattr(kind, part, broken)
     assert not all(same(name) for name in layouts)
 
 

@@ -3,8 +3,9 @@
 A step asks each agent's option what it wants (go, act, hold), lets the planners settle who moves how, plays one
 primitive per agent on the world, and ends options whose last primitive was played, with the effect judged on the
 facts around it. Executors fail explicitly when their target has gone (TargetAbsent), when hands that should carry
-something are empty (NothingHeld), and when there is no way (NoPath); options of the author's own code that raise end
-with "raised:<type>" and are counted like any other outcome.
+something are empty (NothingHeld), and when there is no way (NoPath). Before an option begins, NoPath looks at what is
+closed and at agents that never move; others are taken to make way, and where it turns out that none can, the execution
+ends with NoPath. Code of the author's own that raises ends its option with "raised:<type>", counted like any outcome.
 
 Nothing here is random but the tie-break between options that start in the same step, a function of the seed, so a
 snapshot is the world's state, the executions and the planners' detour.
@@ -14,16 +15,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from potluck_optionlib.contracts import (
     NO_PATH,
     NOTHING_HELD,
     TARGET_ABSENT,
     Act,
-    Change,
     Contract,
     Idle,
     Reach,
@@ -31,6 +31,7 @@ from potluck_optionlib.contracts import (
     contracts_digest,
 )
 from potluck_optionlib.errors import ContractError
+from potluck_optionlib.executions import NO_FACTS, Execution, Facts, Snapshot, Turn, judge
 from potluck_optionlib.game import (
     NOOP,
     Activity,
@@ -47,61 +48,10 @@ from potluck_optionlib.game import (
 from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.menus import WAIT
 from potluck_optionlib.planners import ACT, FAR, Detour, Grid, Motion, Walker, Wish, plan
-from potluck_optionlib.world import Cell, Look, Outcome, World, cell_of, text_of
+from potluck_optionlib.world import Cell, World, cell_of, text_of
 
-__all__ = ["ContractGame", "Games", "Look", "Outcome", "World", "cell_of", "text_of"]
-
-W = TypeVar("W", bound=World)
 PRIMITIVE = "primitive"
 """Option name of an engine primitive as an instance; its target is the primitive's name."""
-_NO_FACTS: Mapping[str, str] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """An option under way."""
-
-    instance: Instance
-    start: int
-    rank: tuple[int, int]
-    features: Mapping[str, str]
-    failed: str = ""
-    """Outcome that it ends with after this step."""
-    grants: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Everything that a continuation depends on."""
-
-    world: Any
-    executions: tuple[Execution | None, ...]
-    steps: int
-    seed: int
-    detour: Detour | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """The facts around an execution, by whose they are."""
-
-    own: Mapping[str, str]
-    target: Mapping[str, str]
-
-    def all(self) -> Mapping[str, str]:
-        return {**self.own, **self.target}
-
-
-@dataclass(slots=True)
-class _Turn:
-    """One agent's part in a step."""
-
-    execution: Execution
-    walker: Walker
-    primitive: str = ""
-    last: bool = False
-    """What it plays now is what the effect is judged around."""
-    before: _Facts | None = None
 
 
 @lru_cache(maxsize=64)
@@ -177,7 +127,7 @@ class ContractGame:
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
         reads = self.contracts[instance.option].reads
         if not reads:
-            return _NO_FACTS
+            return NO_FACTS
         facts = self.facts(agent, instance).all()
         try:
             return {name: facts[name] for name in reads}
@@ -188,17 +138,17 @@ class ContractGame:
                 "Read one of those, or tell it in World.own or World.about."
             ) from error
 
-    def facts(self, agent: int, instance: Instance) -> _Facts:
+    def facts(self, agent: int, instance: Instance) -> Facts:
         """What effects and guards may know now."""
         own = {"held": self.world.held(agent) or "none", **self.world.own(agent)}
         if not instance.target:
-            return _Facts(own, _NO_FACTS)
+            return Facts(own, NO_FACTS)
         x, y, _ = self.world.pose(agent)
         own["there"] = "yes" if text_of((x, y)) == instance.target else "no"
         about = self.world.about(instance)
         if clash := own.keys() & about.keys():
             raise ContractError(f"World.own and World.about both tell {', '.join(sorted(clash))}. Rename one of them.")
-        return _Facts(own, about)
+        return Facts(own, about)
 
     def explicit(self, agent: int, instance: Instance) -> str | None:
         return TARGET_ABSENT if self._absent(agent, instance) else self._refusal(agent, instance)
@@ -209,7 +159,7 @@ class ContractGame:
             raise ValueError(f"agent {agent} has an option under way")
         rank = (self._steps, self._lot(agent))
         if instance == NOOP or instance in self._natives:
-            self._running[agent] = Execution(instance, self._steps, rank, _NO_FACTS)
+            self._running[agent] = Execution(instance, self._steps, rank, NO_FACTS)
             return
         contract = self.contracts.get(instance.option)
         if contract is None or self._absent(agent, instance):
@@ -235,8 +185,9 @@ class ContractGame:
         ended = []
         for seat, turn in enumerate(turns):
             end = self._end(seat, turn)
-            carried_on = replace(turn.execution, grants=turn.walker.grants)
-            self._running[seat] = None if end else carried_on
+            if turn.walker.grants != turn.execution.grants:
+                turn.execution = replace(turn.execution, grants=turn.walker.grants)
+            self._running[seat] = None if end else turn.execution
             ended += [end] if end else []
         agents = tuple([self._agent_step(seat, turn) for seat, turn in enumerate(turns)])
         return Step(sum(outcome.rewards), outcome.rewards, agents, outcome.events, tuple(ended))
@@ -309,10 +260,10 @@ class ContractGame:
         lot = hashlib.blake2b(f"{self._seed}/{self._steps}/{agent}".encode(), digest_size=4).digest()
         return int.from_bytes(lot, "big")
 
-    def _turn(self, seat: int, execution: Execution) -> _Turn:
+    def _turn(self, seat: int, execution: Execution) -> Turn:
         """What an agent wants of this step."""
         walker = Walker(Wish.FIXED, self.grid.pose(self.world.pose(seat)), rank=execution.rank, grants=execution.grants)
-        turn = _Turn(execution, walker)
+        turn = Turn(execution, walker)
         contract = self.contracts.get(execution.instance.option)
         if contract is None:
             turn.primitive = execution.instance.target or self.world.motion.stay
@@ -331,7 +282,7 @@ class ContractGame:
             self._ask(seat, turn, executor)
         return turn
 
-    def _send(self, seat: int, turn: _Turn, executor: Reach | Stand) -> None:
+    def _send(self, seat: int, turn: Turn, executor: Reach | Stand) -> None:
         """Towards the target, or acting on it."""
         walker, instance = turn.walker, turn.execution.instance
         distance = self._distance(seat, instance)
@@ -342,7 +293,7 @@ class ContractGame:
         walker.target = self.grid.target_index[cell_of(instance.target)]
         walker.adjacent = isinstance(executor, Reach) and executor.adjacent
 
-    def _ask(self, seat: int, turn: _Turn, executor: Callable[[Any, int, Instance], Act]) -> None:
+    def _ask(self, seat: int, turn: Turn, executor: Callable[[Any, int, Instance], Act]) -> None:
         """The author's own executor says what it plays."""
         turn.walker.wish = Wish.FIXED
         try:
@@ -355,7 +306,7 @@ class ContractGame:
             turn.execution = replace(turn.execution, failed=f"raised:{type(error).__name__}")
             turn.primitive, turn.last = self.world.motion.stay, False
 
-    def _choose(self, seat: int, turn: _Turn, way: int) -> None:
+    def _choose(self, seat: int, turn: Turn, way: int) -> None:
         """Settles the primitive, and takes the facts before it where it may be the last."""
         walker, execution = turn.walker, turn.execution
         contract = self.contracts.get(execution.instance.option)
@@ -370,7 +321,7 @@ class ContractGame:
         if turn.last or isinstance(contract.executor, Stand):
             turn.before = self.facts(seat, execution.instance)
 
-    def _end(self, seat: int, turn: _Turn) -> Ended | None:
+    def _end(self, seat: int, turn: Turn) -> Ended | None:
         """How the execution ended with this step, if it did."""
         execution, contract = turn.execution, self.contracts.get(turn.execution.instance.option)
         age = self._steps - execution.start
@@ -383,15 +334,16 @@ class ContractGame:
         if not outcome and turn.before is not None:
             after = self.facts(seat, execution.instance)
             if turn.last or after.own.get("there") == "yes":
-                outcome = _judge(contract, turn.before, after)
-                changed = (after != turn.before, after.own != turn.before.own)
+                outcome = judge(contract, turn.before, after)
+                if not isinstance(contract.executor, Idle):
+                    changed = (after != turn.before, after.own != turn.before.own)
         if not outcome and age >= contract.timeout:
             outcome = "timeout"
         if not outcome:
             return None
         return Ended(seat, execution.instance, outcome, execution.start, age, execution.features, *changed)
 
-    def _agent_step(self, seat: int, turn: _Turn) -> AgentStep:
+    def _agent_step(self, seat: int, turn: Turn) -> AgentStep:
         pose = self.world.pose(seat)
         contract = self.contracts.get(turn.execution.instance.option)
         if contract is not None and turn.last and isinstance(contract.executor, Reach):
@@ -407,13 +359,6 @@ class ContractGame:
         else:
             activity = Activity.BLOCKED
         return AgentStep(pose.x, pose.y, pose.facing, turn.primitive, self.world.held(seat), activity)
-
-
-def _judge(contract: Contract[Any], before: _Facts, after: _Facts) -> str:
-    try:
-        return "success" if contract.effect(Change(before.all(), after.all())) else "effect_fail"
-    except Exception as error:
-        return f"raised:{type(error).__name__}"
 
 
 def _checked(world: World, contracts: Sequence[Contract[Any]]) -> Mapping[str, Contract[Any]]:
@@ -434,44 +379,3 @@ def _checked(world: World, contracts: Sequence[Contract[Any]]) -> Mapping[str, C
     if moves - known:
         raise ContractError(f"World.motion moves by {', '.join(sorted(moves - known))}; list them in World.primitives.")
     return {**{name: c for name, c in by_name.items() if name != WAIT}, WAIT: by_name[WAIT]}
-
-
-class _Folder(Protocol):
-    """A folder of package data, as importlib.resources.files gives it."""
-
-    def joinpath(self, *descendants: str) -> Any: ...
-
-
-class Games:
-    """An entry point of the group `potluck.games` for games that are worlds with contracts."""
-
-    def __init__(
-        self,
-        worlds: Mapping[str, Callable[[], World]],
-        contracts: Callable[[Any], Sequence[Contract[Any]]],
-        guards: _Folder | None = None,
-    ) -> None:
-        """`worlds` by full name; `guards`: folder that holds "<part after the slash>.json" where a library ships."""
-        self._worlds, self._contracts, self._guards = worlds, contracts, guards
-
-    def names(self) -> Sequence[str]:
-        """Full names."""
-        return list(self._worlds)
-
-    def make(self, name: str) -> ContractGame:
-        """A fresh game. Raises KeyError with the known names for an unknown one."""
-        return self.with_contracts(name, self._contracts)
-
-    def with_contracts(self, name: str, build: Callable[[Any], Sequence[Contract[Any]]]) -> ContractGame:
-        """A fresh game under other contracts: `build` gets the world."""
-        if name not in self._worlds:
-            raise KeyError(f"no game {name!r}; known: {', '.join(self._worlds)}")
-        world = self._worlds[name]()
-        return ContractGame(world, build(world))
-
-    def guards(self, name: str) -> str:
-        """The shipped guard library, or ""."""
-        if self._guards is None:
-            return ""
-        resource = self._guards.joinpath(f"{name.partition('/')[2]}.json")
-        return str(resource.read_text("utf-8")) if resource.is_file() else ""

@@ -94,7 +94,7 @@ class Ended:
     agent: int
     instance: Instance
     outcome: str
-    """"success", "effect_fail", "timeout" or "explicit:<reason>"."""
+    """ "success", "effect_fail", "timeout", "explicit:<reason>" or "raised:<exception's type>"."""
     start_step: int
     duration: int
     features: Mapping[str, str] = field(default_factory=dict)

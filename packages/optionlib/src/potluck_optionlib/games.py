@@ -62,4 +62,7 @@ def find_draftable(name: str) -> DraftableProvider:
 def draft_notes(name: str) -> str:
     """What the provider tells the model about its contracts' world, or ""."""
     notes = getattr(find_draftable(name), "draft_notes", None)
-    return str(notes(name)) if callable(notes) else ""
+    try:
+        return str(notes(name)) if callable(notes) else ""
+    except KeyError as error:
+        raise UnknownGameError(str(error.args[0])) from error

@@ -95,13 +95,12 @@ class Certificate(_Frozen):
     min_support: int
     max_literals: int
     burnins: tuple[BurninRef, ...]
-    successes_under_guards: int = 0
 
 
 class GuardLibrary(_Frozen):
     """All guards of a game with their certificate."""
 
-    schema_version: int = Field(default=SCHEMA_VERSION, ge=1, le=SCHEMA_VERSION)
+    schema_version: int = Field(default=SCHEMA_VERSION, ge=SCHEMA_VERSION, le=SCHEMA_VERSION)
     certificate: Certificate | None = None
     guards: tuple[Guard, ...] = ()
 
@@ -120,7 +119,7 @@ class GuardLibrary(_Frozen):
             if not isinstance(data, dict):
                 raise ValueError("it is not a JSON object")
             written = data.pop("digest", "")
-            if data.get("schema_version", SCHEMA_VERSION) not in (1, SCHEMA_VERSION):
+            if data.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
                 raise ValueError(f"schema version {data['schema_version']}, this program reads {SCHEMA_VERSION}")
             library = cls.model_validate(data)
         except ValidationError as error:
@@ -130,8 +129,7 @@ class GuardLibrary(_Frozen):
             raise GuardFormatError(_UNREADABLE.format(problem)) from error
         except ValueError as error:
             raise GuardFormatError(_UNREADABLE.format(error)) from error
-        mined = library.certificate is not None and library.schema_version > 1
-        if check_digest and (written or mined) and written != library.digest:
+        if check_digest and (written or library.certificate is not None) and written != library.digest:
             raise GuardEditedError(
                 f"The guard library was changed after it was mined (its digest says {written[:12] or 'nothing'}, its "
                 f"content is {library.digest[:12]}). Take the original back, or mine it again with "

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+from potluck_optionlib.contracts import Contract
 from potluck_optionlib.game import SymbolicGame
 
 PREFIX = "overcooked/"
@@ -21,16 +23,33 @@ class OvercookedProvider:
 
     def make(self, name: str) -> SymbolicGame:
         """A fresh game; "<name>/probe" is the open kitchen that solo-only guards are mined in (see layout.py)."""
-        if name.removesuffix("/probe") not in self.names():
-            raise KeyError(f"no game {name!r}; known: {', '.join(self.names())}")
+        self._known(name)
         from potluck_envs.overcooked.game import make
 
         return make(name.removeprefix(PREFIX))
+
+    def with_contracts(self, name: str, build: Callable[[Any], Sequence[Contract[Any]]]) -> SymbolicGame:
+        """A fresh game under other contracts; `build` gets the `Layout` (see drafting.py)."""
+        self._known(name)
+        from potluck_envs.overcooked.drafting import with_contracts
+
+        return with_contracts(name.removeprefix(PREFIX), build)
+
+    def draft_notes(self, name: str) -> str:
+        """What the author of contracts for a kitchen must know."""
+        self._known(name)
+        from potluck_envs.overcooked.drafting import NOTES
+
+        return NOTES
 
     def guards(self, name: str) -> str:
         """The shipped guard library, or ""."""
         resource = files(__package__).joinpath("guards", f"{name.removeprefix(PREFIX)}.json")
         return resource.read_text("utf-8") if resource.is_file() else ""
+
+    def _known(self, name: str) -> None:
+        if name.removesuffix("/probe") not in self.names():
+            raise KeyError(f"no game {name!r}; known: {', '.join(self.names())}")
 
 
 @lru_cache(maxsize=1)

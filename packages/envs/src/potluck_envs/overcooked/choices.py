@@ -7,9 +7,11 @@ effect is judged by the contract's own predicate, once for each distinct change 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
 from potluck_envs.overcooked.ground import Ground
+from potluck_envs.overcooked.kitchen import NO_FEATURES
 from potluck_envs.overcooked.layout import POT, Cell, Target
 from potluck_envs.overcooked.options import DROP, NOTHING_HELD, TAKE, WAIT, World
 from potluck_optionlib.contracts import Change, Contract
@@ -32,20 +34,22 @@ class Verdict(NamedTuple):
 class Option:
     """What all instances of an option type share."""
 
-    __slots__ = ("contract", "counters", "features", "needs_held", "plates", "reads", "takes", "timeout", "verdicts")
+    __slots__ = ("contract", "counters", "needs_held", "plates", "reads_target", "takes", "timeout", "verdicts")
 
     def __init__(self, contract: Contract[World]) -> None:
-        self.contract, self.timeout, self.reads = contract, contract.timeout, contract.reads
+        self.contract, self.timeout = contract, contract.timeout
+        self.reads_target = len(contract.reads) > 1
         self.needs_held = NOTHING_HELD in contract.failures
         self.plates = contract.name == "plate_soup"
         self.counters, self.takes = contract.name in (DROP, TAKE), contract.name == TAKE
-        self.features: dict[tuple[str, str], Mapping[str, str]] = {}
         self.verdicts: dict[tuple[Look, Look], Verdict] = {}
 
 
 class Choice(NamedTuple):
-    """A candidate."""
+    """A candidate of one seat."""
 
+    number: int
+    """Tells it from all others of the layout."""
     instance: Instance
     option: Option
     cell: Cell
@@ -60,8 +64,21 @@ class Menu(NamedTuple):
     stations: tuple[Choice, ...]
     counters: tuple[tuple[Choice, Choice], ...]
     """Drop and take."""
-    draw: range
-    """As long as there are candidates."""
+    size: int
+    """Candidates, `wait` included."""
+    bits: int
+    """Binary digits of `size`."""
+
+
+class Outset(NamedTuple):
+    """What is known when a chef that nobody gets in the way of begins an option."""
+
+    features: Mapping[str, str]
+    failed: str
+    walk: tuple[int, ...]
+    """Poses, beginning with the present one."""
+    steps: int
+    """Steps until something must be decided."""
 
 
 class Choices:
@@ -70,8 +87,11 @@ class Choices:
     def __init__(self, ground: Ground, contracts: Sequence[Contract[World]]) -> None:
         self._ground, self._targets = ground, ground.layout.by_text
         self._options = {contract.name: Option(contract) for contract in contracts}
-        self.wait = Choice(WAIT, self._options[WAIT.option], (-1, -1), -1, False)
+        self._numbers = count()
+        self.wait = Choice(next(self._numbers), WAIT, self._options[WAIT.option], (-1, -1), -1, False)
         self.menus = tuple(self._menu(seat) for seat in ground.seats)
+        self.outsets: tuple[dict[tuple[int, int, str, str], Outset], ...] = ({}, {})
+        """Solo and team: by choice, pose, hand and what is read of the target."""
 
     @staticmethod
     def fit(contracts: Sequence[Contract[World]]) -> bool:
@@ -80,11 +100,8 @@ class Choices:
 
     def features(self, choice: Choice, held: str, what: str) -> Mapping[str, str]:
         """The read set of a choice; equal ones are the same object."""
-        option = choice.option
-        features = option.features.get((held, what))
-        if features is None:
-            features = option.features[held, what] = self._ground.features(option.reads, held, what)
-        return features
+        reads = choice.option.contract.reads
+        return self._ground.features(reads, held, what) if reads else NO_FEATURES
 
     def verdict(self, choice: Choice, before: Look, after: Look) -> Verdict:
         """Judges an interact."""
@@ -113,8 +130,9 @@ class Choices:
             for instance in option.contract.instances(nobody, seat)
         ]
         counters = [(self._choice(DROP, c.target), self._choice(TAKE, c.target)) for c in self._ground.counters[seat]]
-        return Menu(tuple(stations), tuple(counters), range(len(stations) + len(counters) + 1))
+        size = len(stations) + len(counters) + 1
+        return Menu(tuple(stations), tuple(counters), size, size.bit_length())
 
     def _choice(self, name: str, target: Target) -> Choice:
-        instance = Instance(name, target.text)
-        return Choice(instance, self._options[name], target.cell, target.index, target.kind == POT)
+        number, instance = next(self._numbers), Instance(name, target.text)
+        return Choice(number, instance, self._options[name], target.cell, target.index, target.kind == POT)

@@ -130,17 +130,18 @@ def _load_file(path: Path) -> Burnin:
         raise BurninIncompleteError(
             f"{path} holds episodes {shard.first} to {shard.end - 1} only. Load the folder that it lies in."
         )
-    return _checked(shard.head.burnin(shard.table), path)
+    return _checked(shard.head.burnin(shard.table, shard.digests), path)
 
 
 def _assemble(folder: Path, head: Head, jobs: list[Job]) -> Burnin:
-    tables = [SCHEMA.empty_table()]
+    tables, digests = [SCHEMA.empty_table()], []
     for job in jobs:
         shard = read_shard(job.path(folder))
         if shard.head != head or (shard.first, shard.end) != (job.first, job.end):
             raise BurninFormatError(f"{job.path(folder)} belongs to another burn-in. Run the burn-in again.")
         tables.append(shard.table.replace_schema_metadata(None))
-    return _checked(head.burnin(pa.concat_tables(tables).unify_dictionaries()), folder)
+        digests += shard.digests
+    return _checked(head.burnin(pa.concat_tables(tables).unify_dictionaries(), digests), folder)
 
 
 def _checked(burnin: Burnin, path: Path) -> Burnin:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -42,6 +43,9 @@ SCHEMA = pa.schema(
         ("changed", pa.bool_()),
     ]
 )
+_WIDTH = 5
+"""Whole numbers that a ledger keeps of a record."""
+_SEEN = 1 << 14
 _BOOLS: tuple[bool | None, ...] = (None, False, True)
 
 
@@ -93,22 +97,39 @@ class Ledger:
     """Collects the records of episodes, in the order in which they are played."""
 
     def __init__(self) -> None:
-        self._numbers: list[tuple[int, int, int, int, int]] = []
+        self._numbers = array("i")
         self._kinds: dict[tuple[Any, ...], int] = {}
+        self._seen: dict[tuple[Any, ...], int] = {}
+        self._alive: list[tuple[Instance, Mapping[str, str]]] = []
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._numbers) // _WIDTH
 
     def add(self, episode: int, solo: bool, rows: Sequence[Row]) -> None:
         """All records of one episode."""
-        kinds, numbers = self._kinds, self._numbers
-        for step, agent, instance, features, outcome, own, changed in rows:
-            key = (instance.option, instance.target, _frozen(features), outcome, own, changed)
-            numbers.append((episode, solo, step, agent, kinds.setdefault(key, len(kinds))))
+        seen, numbers = self._seen, self._numbers
+        for row in rows:
+            step, agent, instance, features, outcome, own, changed = row
+            key = (id(instance), id(features), outcome, own, changed)
+            kind = seen.get(key)
+            if kind is None:
+                kind = self._kind(key, row)
+            numbers.extend((episode, solo, step, agent, kind))
+
+    def _kind(self, seen_as: tuple[Any, ...], row: Row) -> int:
+        """Finds rows that are alike by the identity of their parts first, which is quick where games share them."""
+        if len(self._alive) >= _SEEN:
+            self._seen.clear()
+            self._alive.clear()
+        instance, features = row.instance, row.features
+        key = (instance.option, instance.target, _frozen(features), row.outcome, row.own_changed, row.changed)
+        kind = self._seen[seen_as] = self._kinds.setdefault(key, len(self._kinds))
+        self._alive.append((instance, features))
+        return kind
 
     def table(self) -> pa.Table:
         """The columns so far, with `SCHEMA`."""
-        numbers = np.array(self._numbers, np.int32).reshape(-1, 5)
+        numbers = np.array(self._numbers, np.int32).reshape(-1, _WIDTH)
         kinds = list(self._kinds)
         of_kind = numbers[:, 4]
         columns = {
@@ -139,6 +160,8 @@ class Burnin:
     plan: BurninPlan
     table: pa.Table
     """Columns as in `SCHEMA`, in the order of play."""
+    digests: Sequence[bytes] | None = field(default=None, repr=False)
+    """sha256 of each episode's records, where they have just been checked."""
 
     @classmethod
     def of(
@@ -165,7 +188,8 @@ class Burnin:
     def digest(self) -> str:
         """sha256 over the records and their origin; independent of files, workers and interruptions."""
         sha = hashlib.sha256(canonical_json(self.head()))
-        for digest in episode_digests(self.table, 0, self.plan.episodes):
+        digests = self.digests
+        for digest in episode_digests(self.table, 0, self.plan.episodes) if digests is None else digests:
             sha.update(digest)
         return sha.hexdigest()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +41,9 @@ class Head:
         """As plain values, with the schema version."""
         return self.burnin(SCHEMA.empty_table()).head()
 
-    def burnin(self, table: pa.Table) -> Burnin:
+    def burnin(self, table: pa.Table, digests: Sequence[bytes] | None = None) -> Burnin:
         """All records of it."""
-        return Burnin(self.game, self.contracts_digest, self.solo_only, self.plan, table)
+        return Burnin(self.game, self.contracts_digest, self.solo_only, self.plan, table, digests)
 
     @classmethod
     def parse(cls, data: Any, origin: str) -> Head:
@@ -69,12 +70,13 @@ class Shard:
     end: int
     """Episodes [first, end)."""
     table: pa.Table
-    sha256: str
+    digests: list[bytes]
+    """sha256 of each episode's records."""
 
 
 def write_shard(path: Path, head: Head, first: int, end: int, table: pa.Table) -> str:
     """Seals the records of episodes [first, end); returns the sha256 over them."""
-    sha256 = _sha256(table, first, end)
+    sha256 = _sha256(episode_digests(table, first, end))
     meta = {**head.data(), "episodes": [first, end], "records": table.num_rows, "sha256": sha256}
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata({_KEY: json.dumps(meta)}), sink, compression="zstd")
@@ -116,13 +118,14 @@ def read_shard(path: Path) -> Shard:
     head = Head.parse(meta, str(path))
     if not table.schema.equals(SCHEMA) or table.num_rows != records:
         raise BurninFormatError(f"{path} does not have the columns and rows that it says. Run the burn-in again.")
-    if _sha256(table, first, end) != told:
+    digests = episode_digests(table, first, end)
+    if _sha256(digests) != told:
         raise BurninFormatError(f"{path} was changed after it was written. Run the burn-in again.")
-    return Shard(head, first, end, table, told)
+    return Shard(head, first, end, table, digests)
 
 
-def _sha256(table: pa.Table, first: int, end: int) -> str:
-    return hashlib.sha256(b"".join(episode_digests(table, first, end))).hexdigest()
+def _sha256(digests: Sequence[bytes]) -> str:
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def _flush_folder(folder: Path) -> None:

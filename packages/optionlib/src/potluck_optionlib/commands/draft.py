@@ -75,9 +75,9 @@ class DraftCommand:
             return
         endpoint = settings.endpoint
         client = connect(endpoint)
-        where = f" at {endpoint.base_url}" if endpoint.base_url else ""
         size = sum(len(source.text) for source in sources)
-        _tell(f"{self.game}: {len(sources)} files, {size} characters, to {endpoint.model} ({endpoint.provider}{where})")
+        whom = f"{endpoint.model} at {client.address} ({endpoint.provider})"
+        _tell(f"{self.game}: {len(sources)} files, {size} characters, to {whom}")
         with _bar() as bar:
             task = bar.add_task("burn-in", total=None, visible=False)
             drafted = draft(

@@ -48,4 +48,5 @@ class Display:
             self._spoken = clock
             played = now.done - now.found
             left = elapsed / played * (now.total - now.done) if played else 0.0
-            ERRORS.print(f"{self._game}: {now.done}/{now.total} episodes, {speed}, {left:.0f} s left", highlight=False)
+            line = f"{self._game}: {now.done}/{now.total} episodes, {speed}, {left:.0f} s left"
+            ERRORS.print(line, highlight=False, soft_wrap=True)

@@ -8,6 +8,7 @@ environment, passed to the client and never kept, printed or written; error text
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -70,6 +71,9 @@ class Reply:
 class Client(Protocol):
     """A conversation partner."""
 
+    address: str
+    """Where requests go, without any user name or password."""
+
     def ask(self, system: str, messages: Sequence[Message]) -> Reply:
         """One call. Raises the EndpointErrors; `retry_after` on one is the endpoint's header."""
         ...
@@ -95,6 +99,7 @@ class _OpenAIClient:
         self._library: Any = openai
         self._endpoint, self._key = endpoint, key
         self._client = openai.OpenAI(api_key=key, base_url=endpoint.base_url, max_retries=0, timeout=endpoint.timeout_s)
+        self.address = _address(self._client.base_url)
 
     def ask(self, system: str, messages: Sequence[Message]) -> Reply:
         turns: Any = [{"role": "system", "content": system}, *({"role": m.role, "content": m.text} for m in messages)]
@@ -106,8 +111,8 @@ class _OpenAIClient:
                 model=self._endpoint.model, messages=turns, max_completion_tokens=self._endpoint.max_tokens, **extra
             )
             done: Any = raw.parse()
-        except self._library.OpenAIError as error:
-            raise _typed(error, self._library, self._endpoint, self._key) from None
+        except (self._library.OpenAIError, ValueError) as error:
+            raise _typed(error, self._library, self._endpoint, self.address, self._key) from None
         choices = getattr(done, "choices", None)
         if not choices or getattr(choices[0], "message", None) is None:
             raise MalformedReplyError(_no_message(self._endpoint, raw.text))
@@ -135,12 +140,12 @@ class _AnthropicClient:
         self._client = anthropic.Anthropic(
             api_key=key, base_url=endpoint.base_url, max_retries=0, timeout=endpoint.timeout_s
         )
+        self.address = _address(self._client.base_url)
 
     def ask(self, system: str, messages: Sequence[Message]) -> Reply:
         turns: Any = [{"role": m.role, "content": m.text} for m in messages]
-        extra: dict[str, Any] = {}
-        if self._endpoint.temperature is not None:
-            extra["temperature"] = self._endpoint.temperature
+        warmth = self._endpoint.temperature
+        extra = None if warmth is None else {"temperature": warmth}
         try:
             raw = self._client.messages.with_raw_response.create(
                 model=self._endpoint.model,
@@ -148,11 +153,11 @@ class _AnthropicClient:
                 messages=turns,
                 max_tokens=self._endpoint.max_tokens,
                 timeout=self._endpoint.timeout_s,
-                **extra,
+                extra_body=extra,
             )
             done: Any = raw.parse()
-        except self._library.AnthropicError as error:
-            raise _typed(error, self._library, self._endpoint, self._key) from None
+        except (self._library.AnthropicError, ValueError) as error:
+            raise _typed(error, self._library, self._endpoint, self.address, self._key) from None
         content = getattr(done, "content", None)
         if content is None:
             raise MalformedReplyError(_no_message(self._endpoint, raw.text()))
@@ -169,9 +174,13 @@ class _AnthropicClient:
         )
 
 
-def _typed(error: Exception, library: Any, endpoint: Endpoint, key: str) -> EndpointError:
+def _address(url: object) -> str:
+    return re.sub(r"//[^/@]*@", "//", str(url))
+
+
+def _typed(error: Exception, library: Any, endpoint: Endpoint, address: str, key: str) -> EndpointError:
     """The error of a client library as ours, without the key and with its cure."""
-    where = f"{endpoint.provider} ({endpoint.model}{', ' + endpoint.base_url if endpoint.base_url else ''})"
+    where = f"{endpoint.provider} ({endpoint.model}, {address})"
     text = " ".join(str(error).replace(key, "<key>").split())[:500]
     if isinstance(error, library.APITimeoutError):
         return UnreachableError(

@@ -15,6 +15,7 @@ replies that were paid for are not asked for again.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -78,6 +79,11 @@ class Journal:
         path = folder / LOG
         whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
         self._log = path.open("ab")
+        try:
+            fcntl.flock(self._log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._log.close()
+            raise DraftFolderError(f"Another process is at work in {folder}. Wait for it to end.") from error
         if not whole:
             self._log.write(b"\n")
         self.manifest: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **identity, "versions": [], "result": None}
@@ -100,7 +106,12 @@ class Journal:
         path = self.folder / file
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, data)
-        self._digests[file] = sha256(data)
+        return self.note(version, name)
+
+    def note(self, version: int, name: str) -> str:
+        """Logs a file of a version that is there; returns its sha256."""
+        file = f"{VERSIONS}/{version:03d}/{name}"
+        self._digests[file] = sha256((self.folder / file).read_bytes())
         self.event("kept", version=version, file=file, sha256=self._digests[file])
         return self._digests[file]
 

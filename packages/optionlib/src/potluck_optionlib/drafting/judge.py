@@ -32,7 +32,7 @@ def warm_up(game: SymbolicGame) -> None:
     """Goes through everything once under trusted contracts, so that nothing is imported for the first time later."""
     burnin = run(game, SAMPLE)
     examine(burnin, mine([burnin]), ())
-    _validate(game)
+    validation.check(game, episodes=1)
     pack(burnin)
 
 

@@ -48,8 +48,8 @@ class Judge:
         if not inspected.sample_digest:
             return _report(version, inspected.findings, inspected)
         self.tell("burn-in")
-        played = run(self._request(Task.PLAY, source, self.settings.limits.play_s), self.progress, hash_seed=2)
-        findings = (*inspected.findings, *_unsteady(inspected, played), *played.findings)
+        played = run(self._request(Task.PLAY, source, self.settings.limits.play_s), self.progress, hash_seed=3)
+        findings = (*inspected.findings, *unsteady(inspected, played), *played.findings)
         if played.guards:
             findings += self._keep(version, played)
         return _report(version, findings, played if played.guards else inspected)
@@ -65,14 +65,14 @@ class Judge:
             burnin = unpack(played, self.settings.game, self.settings.play)
         except (ValueError, OSError) as error:
             return (Finding(stage=Stage.PLAY, kind="records", evidence=f"the records cannot be read: {error}."),)
-        path = self.journal.version_folder(version) / BURNIN
-        save(burnin, path)
-        self.journal.event("burnin", version=version, file_digest=burnin.digest, records=burnin.records)
+        save(burnin, self.journal.version_folder(version) / BURNIN)
+        self.journal.note(version, BURNIN)
         self.journal.keep(version, GUARDS, played.guards.encode())
         return ()
 
 
-def _unsteady(inspected: Verdict, played: Verdict) -> tuple[Finding, ...]:
+def unsteady(inspected: Verdict, played: Verdict) -> tuple[Finding, ...]:
+    """A fault where the same short play ended differently in two processes."""
     if not played.sample_digest or played.sample_digest == inspected.sample_digest:
         return ()
     evidence = (

@@ -19,9 +19,8 @@ from potluck_optionlib.drafting import retry
 from potluck_optionlib.drafting.conversation import SourceFile, first_request, repair_request, rules
 from potluck_optionlib.drafting.endpoints import Client, Message, Reply
 from potluck_optionlib.drafting.errors import DraftFolderError, EndpointError, SandboxError
-from potluck_optionlib.drafting.findings import Stage
 from potluck_optionlib.drafting.journal import Journal, sha256
-from potluck_optionlib.drafting.judgement import Judge
+from potluck_optionlib.drafting.judgement import BURNIN, GUARDS, MODULE, Judge
 from potluck_optionlib.drafting.messages import Request, Task
 from potluck_optionlib.drafting.report import Report
 from potluck_optionlib.drafting.sandbox import Progress, run
@@ -65,7 +64,10 @@ def draft(
     journal = Journal(out, _identity(settings, sources, system, notes))
     try:
         journal.record(
-            limits=settings.limits.model_dump(mode="json"), repairs=settings.repairs, versions_of=_library_versions()
+            address=client.address,
+            limits=settings.limits.model_dump(mode="json"),
+            repairs=settings.repairs,
+            versions_of=_library_versions(),
         )
         return _Loop(settings, client, journal, tell, Judge(settings, journal, tell, progress)).go(system, first)
     finally:
@@ -135,8 +137,8 @@ class _Loop:
         return report
 
     def _row(self, number: int, reply: Reply, report: Report) -> dict[str, Any]:
-        files = {name: sha256(data) for name in (REQUEST, REPLY, REPORT) if (data := self.journal.kept(number, name))}
-        module = self.journal.kept(number, "contracts.py")
+        names = (REQUEST, REPLY, MODULE, REPORT, GUARDS, BURNIN)
+        kept = {name: data for name in names if (data := self.journal.kept(number, name)) is not None}
         return {
             "version": number,
             "model": reply.model,
@@ -144,7 +146,7 @@ class _Loop:
             "finish": reply.finish,
             "input_tokens": reply.input_tokens,
             "output_tokens": reply.output_tokens,
-            "sha256": files | ({"contracts.py": sha256(module)} if module is not None else {}),
+            "sha256": {name: sha256(data) for name, data in kept.items()},
             "contracts_digest": report.contracts_digest,
             "burnin_digest": report.burnin_digest,
             "library_digest": report.library_digest,
@@ -167,7 +169,6 @@ def _identity(settings: Settings, sources: Sequence[SourceFile], system: str, no
         "game": settings.game,
         "provider": str(endpoint.provider),
         "model": endpoint.model,
-        "base_url": endpoint.base_url,
         "max_tokens": endpoint.max_tokens,
         "temperature": endpoint.temperature,
         "play": settings.play.model_dump(mode="json"),
@@ -190,11 +191,11 @@ def _check_sandbox(settings: Settings) -> None:
         seconds=limits.inspect_s,
         play=settings.play,
     )
-    deaths = [finding for finding in run(request).findings if finding.stage is Stage.LOAD]
-    if deaths:
+    verdict = run(request)
+    if not verdict.sample_digest:
+        why = " ".join(finding.line() for finding in verdict.findings)
         raise SandboxError(
-            f"A library of `wait` alone does not run under these limits, so nothing was sent: {deaths[0].evidence} "
-            "Raise the limits."
+            f"A library of `wait` alone does not run under these limits, so nothing was sent: {why} Raise the limits."
         )
 
 

@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -89,7 +90,8 @@ class Endpoint:
             handler.send_header(name, value)
         handler.send_header("content-length", str(len(data)))
         handler.end_headers()
-        handler.wfile.write(data)
+        with suppress(BrokenPipeError, ConnectionResetError):  # the client may have lost patience
+            handler.wfile.write(data)
 
     def _message(self, path: str, body: dict[str, Any], answer: Answer) -> str:
         if answer.status != 200:

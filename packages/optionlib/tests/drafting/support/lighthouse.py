@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from potluck_optionlib.contract_game import Games
 from potluck_optionlib.contracts import waiting
 from potluck_optionlib.game import Instance, Observation, Scene
 from potluck_optionlib.planners import COMPASS, Pose
 from potluck_optionlib.planners.motion import STEPS
+from potluck_optionlib.provider import Games
 from potluck_optionlib.world import Cell, Outcome, World, cell_of, text_of
 
 ROWS = (

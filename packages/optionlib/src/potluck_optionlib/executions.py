@@ -1,0 +1,68 @@
+"""What `ContractGame` keeps of an option under way, of one step, and of a whole game."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from potluck_optionlib.contracts import Change, Contract
+from potluck_optionlib.game import Instance
+from potluck_optionlib.planners import Detour, Walker
+
+NO_FACTS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """An option under way."""
+
+    instance: Instance
+    start: int
+    rank: tuple[int, int]
+    features: Mapping[str, str]
+    failed: str = ""
+    """Outcome that it ends with after this step."""
+    grants: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that a continuation depends on."""
+
+    world: Any
+    executions: tuple[Execution | None, ...]
+    steps: int
+    seed: int
+    detour: Detour | None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts around an execution, by whose they are."""
+
+    own: Mapping[str, str]
+    target: Mapping[str, str]
+
+    def all(self) -> Mapping[str, str]:
+        return {**self.own, **self.target}
+
+
+@dataclass(slots=True)
+class Turn:
+    """One agent's part in a step."""
+
+    execution: Execution
+    walker: Walker
+    primitive: str = ""
+    last: bool = False
+    """What it plays now is what the effect is judged around."""
+    before: Facts | None = None
+
+
+def judge(contract: Contract[Any], before: Facts, after: Facts) -> str:
+    """The outcome that the effect predicate gives."""
+    try:
+        return "success" if contract.effect(Change(before.all(), after.all())) else "effect_fail"
+    except Exception as error:
+        return f"raised:{type(error).__name__}"
