@@ -19,7 +19,7 @@ from potluck_optionlib.game import Instance
 class RandomStates:
     """States of one layout."""
 
-    def __init__(self, layout: Layout, seed: int) -> None:
+    def __init__(self, layout: Layout, seed: int | str) -> None:
         self.layout, self.rng = layout, random.Random(seed)
         self.food = ("onion", "tomato") if layout.of_kind(TOMATOES) else ("onion",)
         self.rooms = []

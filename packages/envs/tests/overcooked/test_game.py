@@ -8,6 +8,7 @@ import pytest
 
 from potluck_envs.overcooked import provider
 from potluck_envs.overcooked.game import OvercookedGame, make
+from potluck_optionlib.errors import ContractError
 from potluck_optionlib.game import NOOP, Activity, Instance
 from potluck_optionlib.guards import Channel, Guard, GuardLibrary
 from potluck_optionlib.menus import build_menu
@@ -227,3 +228,16 @@ def test_contracts_digest_follows_the_data() -> None:
     assert make("cramped_room").contracts_digest == make("forced_coordination").contracts_digest
     assert make("cramped_room").contracts_digest != make("cramped_room", "plain").contracts_digest
     assert make("cramped_room").contracts_digest != make("cramped_room_tomato").contracts_digest
+
+
+@pytest.mark.parametrize(
+    "reads", [("held", "nonsense"), ("tgt_item",), ("tgt_pot_state", "held"), ("held", "tgt_item")]
+)
+def test_a_read_set_that_the_kitchen_does_not_tell_is_refused(reads):
+    """Never another feature's value under the name that was asked for."""
+    shipped = make("cramped_room").contracts
+    contracts = tuple(replace(c, reads=reads) if c.name == "place_in_pot" else c for c in shipped.values())
+    game = make("cramped_room", contracts=contracts)
+    instance = next(i for i in game.candidates(0) if i.option == "place_in_pot")
+    with pytest.raises(ContractError, match="Read held alone, or held, then tgt_pot_state"):
+        game.features(0, instance)

@@ -74,14 +74,15 @@ def check_layout(name: str, states: int, tally: Tally, seed: int = 1, library: G
     """Draws states and holds the menus of both chefs to their promises."""
     game, scratch = provider.make(name), provider.make(name)
     library = library or GuardLibrary.parse(provider.guards(name))
-    drawn = random_states.RandomStates(game.layout, seed)
-    lots = random.Random(seed)
+    source = f"{from_seed(seed)} on {name}"  # no layout repeats another's draws, or menus would not be independent
+    drawn = random_states.RandomStates(game.layout, source)
+    lots = random.Random(f"lots of {source}")
     for number in range(states):
         state = drawn.draw()
         game.restore(state)
         for agent in range(game.spec.agents):
             kept = feasible(game, agent, library)
-            menu = build_menu(game, agent, library, passing("menu", from_seed(seed), agent, number))
+            menu = build_menu(game, agent, library, passing("menu", source, agent, number))
             check_menu(menu, kept, game)
             check_offers(game, agent, library, menu)
             if number % EVERY == 0:

@@ -12,6 +12,7 @@ from potluck_envs.overcooked.greedy import Outlook, Pot
 from potluck_envs.overcooked.ground import ground
 from potluck_envs.overcooked.layout import POT, Layout, Target
 from potluck_envs.overcooked.options import TAKE
+from potluck_optionlib.errors import ContractError
 from potluck_optionlib.game import Instance
 
 NO_FEATURES: Mapping[str, str] = {}
@@ -40,13 +41,17 @@ class Kitchen:
         self.held = ["none" if (held := player.held_object) is None else str(held.name) for player in players]
 
     def features(self, agent: int, instance: Instance, reads: tuple[str, ...]) -> Mapping[str, str]:
-        """The read set of an option; equal ones are the same object."""
+        """The read set of an option; equal ones are the same object. Raises ContractError for one that is not told."""
         if not reads:
             return NO_FEATURES
         what = ""
-        if len(reads) > 1:
+        if reads != ("held",):
             target = self.layout.by_text[instance.target]
-            what = self.pot(target).state if target.kind == POT else self.engine.item(target.cell)
+            pot = target.kind == POT
+            if reads != ("held", "tgt_pot_state" if pot else "tgt_item"):
+                told = "held, then tgt_pot_state" if pot else "held, then tgt_item"
+                raise ContractError(f"{instance.option} reads {', '.join(reads)}. Read held alone, or {told}.")
+            what = self.pot(target).state if pot else self.engine.item(target.cell)
         return self.ground.features(reads, self.held[agent], what)
 
     def facts(self, agent: int, instance: Instance) -> Mapping[str, str]:
