@@ -219,7 +219,7 @@ def test_what_agents_read() -> None:
     assert game.observe(0).state_key == "held=none pot=filling shared=none"
     assert "hand things over" in game.rules(0)
     keys = {game.view(0, i).action_key for i in game.candidates(0)}
-    assert {"drop_held/shared/none", "drop_held/private/none", "place_in_pot", "wait"} <= keys
+    assert {"drop_held/shared/none", "drop_held/private/none", "place_in_pot/filling", "wait"} <= keys
     view = game.view(1, Instance("pick_onion", "(0,1)"))
     assert (view.stem, view.steps, view.text) == ("onion", 2, "take an onion from (0,1)")
 

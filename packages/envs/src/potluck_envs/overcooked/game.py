@@ -18,7 +18,7 @@ from potluck_envs.overcooked.admission import Admission
 from potluck_envs.overcooked.burnin import KitchenBurnin
 from potluck_envs.overcooked.engine import EngineSnapshot
 from potluck_envs.overcooked.kitchen import NO_FEATURES, Kitchen
-from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, STAY, TILES, Layout, Target, load
+from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, POT, STAY, TILES, Layout, Target, load
 from potluck_envs.overcooked.options import (
     DROP,
     TAKE,
@@ -261,10 +261,11 @@ class OvercookedGame:
         target = self.layout.by_text[instance.target]
         see = self._kitchen.outlook(agent)
         item = self._engine.item(target.cell) if target.kind == COUNTER else "none"
-        key = (option, instance.target, see.held, item)
+        seen = words.STAGES[self._kitchen.pot(target).stage] if target.kind == POT else item
+        key = (option, instance.target, see.held, seen)
         spelt = self._texts.get(key)
         if spelt is None:
-            spelt = self._texts[key] = self._spell(option, target, see.held, item)
+            spelt = self._texts[key] = self._spell(option, target, see.held, seen)
         text, action_key = spelt
         distance = self.layout.alone[target.index][self._kitchen.poses[agent]]
         value = greedy.score(see, option, target, item) - greedy.STEP_COST * distance
@@ -382,9 +383,10 @@ class OvercookedGame:
         return AgentStep(x, y, FACINGS[pose & 3], PRIMITIVES[action], "" if held == "none" else held, activity)
 
     def _spell(self, option: str, target: Target, held: str, item: str) -> tuple[str, str]:
+        """Text and table key of an instance. `item`: what lies on a counter, or how far a pot is."""
         shared = self.layout.shared(target)
         text = words.item_text(option, target.text, held, item, shared)
-        key = option
+        key = f"{option}/{item}" if target.kind == POT else option
         if option in _ON_COUNTERS:
             side = "shared" if shared else "private"
             key = f"{option}/{side}/{held if option == DROP else item}"

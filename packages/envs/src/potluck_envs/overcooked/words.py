@@ -8,7 +8,7 @@ from functools import lru_cache
 from potluck_envs.overcooked.greedy import Outlook
 from potluck_envs.overcooked.layout import DISHES, ONIONS, POT, TOMATOES, WINDOW, Layout
 
-_STAGES = ("filling", "full", "cooking", "ready")
+STAGES = ("filling", "full", "cooking", "ready")
 
 
 def rules(layout: Layout, seat: int) -> str:
@@ -71,7 +71,7 @@ def item_text(option: str, target: str, held: str, item: str, shared: bool) -> s
 
 @lru_cache(maxsize=1024)
 def _key(held: str, stage: int, lying: tuple[str, ...]) -> str:
-    return f"held={held} pot={_STAGES[stage]} shared={'+'.join(sorted(set(lying))) or 'none'}"
+    return f"held={held} pot={STAGES[stage]} shared={'+'.join(sorted(set(lying))) or 'none'}"
 
 
 @lru_cache(maxsize=1024)
