@@ -11,8 +11,13 @@ from potluck.rpc.errors import PotluckError
 from potluck_audit.commands.console import SERVICE, tell
 from potluck_audit.commands.run import RunCommand
 from potluck_audit.commands.serve import ServeCommand
+from potluck_audit.commands.whowhen import WhoWhenCommand
 
-Command = Annotated[ServeCommand, tyro.conf.subcommand("serve")] | Annotated[RunCommand, tyro.conf.subcommand("run")]
+Command = (
+    Annotated[ServeCommand, tyro.conf.subcommand("serve")]
+    | Annotated[RunCommand, tyro.conf.subcommand("run")]
+    | Annotated[WhoWhenCommand, tyro.conf.subcommand("whowhen")]
+)
 
 
 class Runs(Protocol):
