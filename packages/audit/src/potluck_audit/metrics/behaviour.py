@@ -6,15 +6,46 @@ from potluck_audit.intervals import Intervals
 from potluck_audit.metrics.deliveries import deliveries
 from potluck_audit.metrics.handoffs import handoffs, transfer_check
 from potluck_audit.metrics.idle import idle_shares
+from potluck_audit.metrics.interdependence import interdependence
+from potluck_audit.metrics.labour import labour
 from potluck_audit.metrics.metric import Check, EpisodeSet, Metric
 from potluck_audit.metrics.options import divergence, option_shares
+from potluck_audit.metrics.outcomes import outcomes
+from potluck_audit.metrics.patches import commons
+from potluck_audit.metrics.paths import paths
 from potluck_audit.metrics.returns import team_return
+from potluck_audit.metrics.river import river
+from potluck_audit.metrics.roles import roles
+from potluck_audit.metrics.soups import soup_shares
+from potluck_audit.metrics.testing import p_value_rows
 
-MEASURES = (team_return, option_shares, divergence, idle_shares, deliveries, handoffs)
+MEASURES = (
+    team_return,
+    option_shares,
+    divergence,
+    idle_shares,
+    paths,
+    deliveries,
+    handoffs,
+    soup_shares,
+    interdependence,
+    outcomes,
+    commons,
+    river,
+)
+TESTED = (labour, roles)
+"""Measures that also test against a permutation baseline; their p-values stand side by side and are corrected."""
 
 
 def behaviour(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
-    return [metric for measure in MEASURES for metric in measure(episodes, intervals)]
+    """All rows of one set; the tests last."""
+    metrics = [metric for measure in MEASURES for metric in measure(episodes, intervals)]
+    p_values: dict[str, float | None] = {}
+    for measure in TESTED:
+        rows, tests = measure(episodes, intervals)
+        metrics += rows
+        p_values |= tests
+    return metrics + p_value_rows(episodes.name, p_values, len(episodes.episodes))
 
 
 def checks(episodes: EpisodeSet) -> list[Check]:

@@ -40,10 +40,11 @@ def jensen_shannon(histograms: Any) -> Any:
     weights = np.asarray(histograms, float)
     with np.errstate(divide="ignore", invalid="ignore"):
         p = weights / weights.sum(axis=-1, keepdims=True)
-    return np.maximum(_entropy(p.mean(axis=-2)) - _entropy(p).mean(axis=-1), 0.0)
+    return np.maximum(entropy(p.mean(axis=-2)) - entropy(p).mean(axis=-1), 0.0)
 
 
-def _entropy(p: Any) -> Any:
+def entropy(p: Any) -> Any:
+    """Shannon entropy in bits over the last axis."""
     return -(p * np.log2(np.where(p > 0, p, 1.0))).sum(axis=-1)
 
 
