@@ -35,7 +35,11 @@ def information(counts: Any, form: str = "") -> Any:
     with np.errstate(divide="ignore", invalid="ignore"):
         joint = weights / weights.sum(axis=(-2, -1), keepdims=True)
         by_agent, by_option = joint.sum(axis=-1), joint.sum(axis=-2)
-        shared = entropy(by_agent) + entropy(by_option) - entropy(joint.reshape(*joint.shape[:-2], -1))
+        shared = (
+            entropy(by_agent)
+            + entropy(by_option)
+            - entropy(joint.reshape(*joint.shape[:-2], joint.shape[-2] * joint.shape[-1]))
+        )
         shared = np.where((by_agent > 0).all(axis=-1), np.maximum(shared, 0.0), np.nan)
         if form == "":
             return shared

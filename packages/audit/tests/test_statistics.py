@@ -1,0 +1,97 @@
+"""Tests beside intervals against published rules, enumeration and simulation."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from potluck_audit.intervals import UNDEFINED, Intervals
+from potluck_audit.statistics import baseline, exceedance, holm, pair_mean, paired_permutation
+
+QUICK = Intervals(resamples=500)
+
+
+def test_holm_by_hand():
+    # 4 x .005, 3 x .01, 2 x .03, 1 x .04 with the running maximum
+    found = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005})
+    assert found == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02})
+
+
+def test_holm_leaves_out_what_was_not_tested():
+    assert holm({"a": 0.02, "b": None, "c": 0.5}) == pytest.approx({"a": 0.04, "b": None, "c": 0.5})
+    assert holm({}) == {}
+    assert holm({"a": 0.9, "b": 0.8}) == {"a": 1.0, "b": 1.0}
+
+
+@pytest.mark.parametrize("wrong", [1.5, -0.1, float("nan")])
+def test_holm_refuses_what_is_no_p_value(wrong):
+    with pytest.raises(ValueError, match="no p-value"):
+        holm({"a": wrong, "b": 0.5})
+
+
+def test_holm_holds_the_familywise_level():
+    rng = np.random.default_rng(0)
+    families = [holm(dict(enumerate(rng.uniform(size=8)))) for _ in range(2000)]
+    wrong = np.mean([min(f.values()) <= 0.05 for f in families])
+    assert wrong < 0.065
+    uncorrected = 1 - 0.95**8
+    assert uncorrected > 0.3, "without correction a third of the families would hold a false finding"
+
+
+def test_paired_permutation_is_the_enumeration_of_signs():
+    differences = np.array([1.5, -0.5, 2.0, 0.25, 1.0])
+    means = [np.mean(differences * signs) for signs in product([1, -1], repeat=5)]
+    expected = np.mean([abs(m) >= abs(differences.mean()) - 1e-12 for m in means])
+    assert paired_permutation(list(differences)) == pytest.approx(expected)
+
+
+def test_five_pairs_cannot_reach_the_usual_level():
+    assert paired_permutation([1.0, 2.0, 3.0, 4.0, 5.0]) == pytest.approx(2 / 32)
+
+
+def test_paired_permutation_of_nothing_is_undefined():
+    assert paired_permutation([]) is None
+    assert paired_permutation([3.0]) is None
+    assert paired_permutation([0.0, 0.0, 0.0]) == 1.0
+    with pytest.raises(ValueError, match="not a number"):
+        paired_permutation([1.0, float("nan")])
+
+
+def test_many_pairs_are_sampled_and_always_alike():
+    differences = list(np.random.default_rng(3).normal(0.8, 1, size=30))
+    found = paired_permutation(differences)
+    assert found == paired_permutation(differences)
+    assert found < 0.01
+
+
+def test_exceedance_counts_the_observed_one():
+    null = np.arange(99, dtype=float)
+    assert exceedance(1000.0, null) == 0.01
+    assert exceedance(-1.0, null) == 1.0
+    assert exceedance(None, null) is None
+    assert exceedance(1.0, np.empty(0)) is None
+
+
+def test_baseline_is_the_range_of_the_null():
+    found = baseline(np.linspace(0, 1, 1001), Intervals(), 7)
+    assert found == pytest.approx((0.5, 0.025, 0.975, 7))
+    assert baseline(np.empty(0), Intervals(), 1) == UNDEFINED._replace(episodes=1)
+
+
+def test_pair_mean_leaves_out_a_unit_beside_itself():
+    agreeing = np.array([[9.0, 1.0, 0.0], [1.0, 9.0, 0.5], [0.0, 0.5, 9.0]])
+    found = pair_mean(agreeing, np.ones((3, 3)), QUICK)
+    assert found.value == pytest.approx(0.5)
+    assert pair_mean([[1.0]], [[1.0]], QUICK) == UNDEFINED._replace(episodes=1)
+    two = pair_mean([[1.0, 0.25], [0.25, 1.0]], np.ones((2, 2)), QUICK)
+    assert two == (0.25, None, None, 2), "one pair has no interval"
+
+
+def test_pair_mean_covers():
+    """Units take one of two roles with chance .7: a pair agrees with chance .58."""
+    rng, covered = np.random.default_rng(1), []
+    for _ in range(200):
+        roles = rng.random(25) < 0.7
+        found = pair_mean(roles[:, None] == roles[None], np.ones((25, 25)), QUICK)
+        covered.append(found.low <= 0.58 <= found.high)
+    assert 0.85 <= np.mean(covered) <= 1.0
