@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,18 +90,20 @@ def _set_names(root: Path) -> set[str]:
     return {row["set"] for row in _rows(root / "episodes", ("schema_version", "set"))}
 
 
-def _parts(folder: Path) -> list[Path]:
+def parts(folder: Path) -> list[Path]:
+    """Sealed parts of a records folder, by name."""
     return sorted(p for p in folder.glob("*.parquet") if not p.name.startswith(".")) if folder.is_dir() else []
 
 
 def _rows(folder: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    for part in _parts(folder):
+    for part in parts(folder):
         heavy = not part.name.startswith("round-")
-        for table in _read(part, [c for c in columns if heavy or c not in _HEAVY]):
+        for table in read_part(part, [c for c in columns if heavy or c not in _HEAVY]):
             yield from table.to_pylist()
 
 
-def _read(part: Path, columns: Sequence[str]) -> Iterable[pa.Table]:
+def read_part(part: Path, columns: Sequence[str], optional: Collection[str] = _OPTIONAL) -> Iterable[pa.Table]:
+    """The part's table with those of the columns that it has; only optional ones may lack. Refuses newer schemas."""
     try:
         with pq.ParquetFile(part) as file:
             present = set(file.schema_arrow.names)
@@ -109,7 +111,7 @@ def _read(part: Path, columns: Sequence[str]) -> Iterable[pa.Table]:
                 newest = max(file.read(["schema_version"]).column(0).to_pylist())
                 if newest > SCHEMA_VERSION:
                     raise NewerSchema(part, newest, SCHEMA_VERSION)
-            if missing := set(columns) - present - _OPTIONAL:
+            if missing := set(columns) - present - set(optional):
                 raise CorruptRecords(part, f"it lacks the column {', '.join(sorted(missing))}")
             return [file.read([c for c in columns if c in present])]
     except (pa.ArrowException, OSError) as broken:
@@ -149,10 +151,10 @@ def _episode(row: Mapping[str, Any], decisions: Mapping[tuple[str, str], Sequenc
 def _decisions(root: Path) -> dict[tuple[str, str], list[DecisionRow]]:
     """Rows of the evaluation sets by (set, episode)."""
     found: dict[tuple[str, str], list[DecisionRow]] = {}
-    for part in _parts(root / "decisions"):
+    for part in parts(root / "decisions"):
         if part.name.startswith("round-"):
             continue
-        for table in _read(part, _DECISION_COLUMNS):
+        for table in read_part(part, _DECISION_COLUMNS):
             for row in table.to_pylist():
                 chosen = row["index"]
                 found.setdefault((row["set"], row["episode_id"]), []).append(
