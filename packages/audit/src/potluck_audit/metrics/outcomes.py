@@ -19,7 +19,7 @@ import numpy as np
 from potluck_audit.intervals import Intervals
 from potluck_audit.metrics.deliveries import gini
 from potluck_audit.metrics.metric import EpisodeSet, Metric
-from potluck_audit.metrics.substrates import Substrate, is_commons, substrate_of
+from potluck_audit.metrics.substrates import Substrate, is_commons, substrate_of, told
 from potluck_audit.records import Episode
 
 
@@ -58,7 +58,8 @@ def outcomes(episodes: EpisodeSet, intervals: Intervals, substrate: Substrate | 
     if not is_commons(episodes):
         return []
     zap_out = (substrate or substrate_of(episodes)).zap_out
-    name, ate = episodes.name, [meals(e) for e in episodes.episodes]
+    name, known = episodes.name, told(episodes)
+    ate = [meals(e) for e in known]
     amounts = [[float(len(m[agent])) for agent in episodes.agents] for m in ate]
     metrics = []
     for seat, agent in enumerate(episodes.agents):
@@ -66,9 +67,9 @@ def outcomes(episodes: EpisodeSet, intervals: Intervals, substrate: Substrate | 
         share = intervals.ratio([a[seat] for a in amounts], [sum(a) for a in amounts])
         metrics.append(Metric("consumption", name, own, agent, unit="apples/episode"))
         metrics.append(Metric("consumption_share", name, share, agent, unit="share"))
-    efficiency = intervals.ratio([sum(a) for a in amounts], [float(e.steps) for e in episodes.episodes])
-    calm = [peace(e, zap_out) for e in episodes.episodes]
-    lasting = [sustainability(e) for e in episodes.episodes]
+    efficiency = intervals.ratio([sum(a) for a in amounts], [float(e.steps) for e in known])
+    calm = [peace(e, zap_out) for e in known]
+    lasting = [sustainability(e) for e in known]
     return [
         *metrics,
         Metric("efficiency", name, efficiency, unit="apples/step"),

@@ -11,6 +11,7 @@ it. The cell before the first step is not recorded, so that decisions at step 0 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from potluck_audit.intervals import Floats, Intervals
 from potluck_audit.metrics.metric import EpisodeSet, Metric
 from potluck_audit.metrics.paths import Cell, cells
+from potluck_audit.metrics.substrates import told
 from potluck_audit.records import Episode
 
 REACH = 2.0
@@ -54,14 +56,14 @@ class Orchard(NamedTuple):
 def orchard(episode: Episode, patch_of: Mapping[Cell, int]) -> Orchard:
     """Follows the apples of an episode; one that was never told to grow is alive from the start."""
     by_step: dict[int, list[tuple[str, str, Cell]]] = {}
-    live, told = set(), set()
+    live, seen = set(), set()
     for step, event in episode.events:
         if event.kind in ("grow", "eat"):
             cell = (event.x, event.y)
             by_step.setdefault(step, []).append((event.kind, event.agent, cell))
-            if event.kind == "eat" and cell not in told:
+            if event.kind == "eat" and cell not in seen:
                 live.add(cell)
-            told.add(cell)
+            seen.add(cell)
     alive = np.zeros((episode.steps, max(patch_of.values(), default=-1) + 1), bool)
     last: list[Mapping[int, Cell]] = []
     eaten: dict[str, list[tuple[int, Cell]]] = {}
@@ -115,6 +117,7 @@ def commons(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
     patch_of = patches(episodes)
     if not patch_of:
         return []
+    episodes = replace(episodes, episodes=told(episodes))
     grown = [orchard(e, patch_of) for e in episodes.episodes]
     total = max(patch_of.values()) + 1
     return [

@@ -12,23 +12,23 @@ from potluck_audit.intervals import Floats, Intervals
 from potluck_audit.metrics.deliveries import gini
 from potluck_audit.metrics.metric import EpisodeSet, Metric
 from potluck_audit.metrics.patches import STRIDE
-from potluck_audit.metrics.substrates import Substrate, substrate_of
+from potluck_audit.metrics.substrates import Substrate, substrate_of, told
 from potluck_audit.records import Episode
 
 
 def dirt(episode: Episode, river_cells: int | None) -> Floats | None:
-    """Dirt fraction after each step; None where the number of river cells is unknown."""
-    if not river_cells or not episode.steps:
+    """Dirt fraction after each step; None where the number of river cells is unknown, or no event tells of dirt."""
+    if not river_cells or not any(event.kind in ("dirt", "clean") for _, event in episode.events):
         return None
     changes: dict[int, list[tuple[str, tuple[int, int]]]] = {}
-    dirty, told = set(), set()
+    dirty, seen = set(), set()
     for step, event in episode.events:
         if event.kind in ("dirt", "clean"):
             cell = (event.x, event.y)
             changes.setdefault(step, []).append((event.kind, cell))
-            if event.kind == "clean" and cell not in told:
+            if event.kind == "clean" and cell not in seen:
                 dirty.add(cell)
-            told.add(cell)
+            seen.add(cell)
     fractions = np.zeros(episode.steps)
     for step in range(episode.steps):
         for kind, cell in changes.get(step, ()):
@@ -40,19 +40,18 @@ def dirt(episode: Episode, river_cells: int | None) -> Floats | None:
 def river(episodes: EpisodeSet, intervals: Intervals, substrate: Substrate | None = None) -> list[Metric]:
     """`dirt_fraction` (mean, and by step), `river_open_share`, cleans per agent, and apples per clean."""
     constants = substrate or substrate_of(episodes)
-    events = [[event for _, event in e.events] for e in episodes.episodes]
+    agents, events = episodes.agents, [[event for _, event in e.events] for e in told(episodes)]
     if not constants.river_cells and not any(v.kind in ("dirt", "clean") for es in events for v in es):
         return []
-    cleans = np.array([[sum(v.kind == "clean" and v.agent == a for v in es) for a in episodes.agents] for es in events])
+    counts = [[sum(v.kind == "clean" and v.agent == a for v in es) for a in agents] for es in events]
+    cleans: Floats = np.array(counts, float).reshape(len(events), len(agents))
     apples = [float(sum(v.kind == "eat" for v in es)) for es in events]
     name, metrics = episodes.name, _dirt(episodes, constants, intervals)
-    for seat, agent in enumerate(episodes.agents):
-        own = cleans[:, seat].astype(float)
+    for seat, agent in enumerate(agents):
+        own = cleans[:, seat]
         metrics.append(Metric("cleans", name, intervals.mean(list(own)), agent, unit="cells/episode"))
         metrics.append(Metric("clean_share", name, intervals.ratio(own, cleans.sum(axis=1)), agent, unit="share"))
-    index = intervals.of_sums(
-        lambda *sums: gini(np.stack(np.broadcast_arrays(*sums), axis=-1)), *cleans.astype(float).T
-    )
+    index = intervals.of_sums(lambda *sums: gini(np.stack(np.broadcast_arrays(*sums), axis=-1)), *cleans.T)
     metrics.append(Metric("cleans_gini", name, index, unit="index"))
     worth = intervals.ratio(apples, cleans.sum(axis=1))
     metrics.append(Metric("apples_per_clean", name, worth, unit="apples"))

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from potluck_audit.metrics.metric import EpisodeSet
+from potluck_audit.records import Episode
 
 COMMONS_KINDS = frozenset({"eat", "grow", "clean", "dirt", "zap"})
 
@@ -50,3 +51,8 @@ def is_commons(episodes: EpisodeSet) -> bool:
     """Whether any episode tells of apples, dirt or zaps, or the game is known to have them."""
     known = substrate_of(episodes) is not UNKNOWN
     return known or any(event.kind in COMMONS_KINDS for e in episodes.episodes for _, event in e.events)
+
+
+def told(episodes: EpisodeSet) -> list[Episode]:
+    """Episodes whose steps were recorded: of the others nothing is known, which is not nothing eaten."""
+    return [e for e in episodes.episodes if e.progress.steps]
