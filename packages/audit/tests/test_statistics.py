@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from potluck_audit.intervals import UNDEFINED, Intervals
+from potluck_audit.metrics.returns import gain_tests
 from potluck_audit.statistics import baseline, exceedance, holm, pair_mean, paired_permutation
 
 QUICK = Intervals(resamples=500)
@@ -95,3 +96,16 @@ def test_pair_mean_covers():
         found = pair_mean(roles[:, None] == roles[None], np.ones((25, 25)), QUICK)
         covered.append(found.low <= 0.58 <= found.high)
     assert 0.85 <= np.mean(covered) <= 1.0
+
+
+def test_gains_over_several_sets_are_corrected_together(team):
+    trained = team([5.0, 7.0, 6.0, 8.0, 9.0, 5.0, 7.0, 6.0])
+    better = team([1.0, 2.0, 1.0, 3.0, 2.0, 1.0, 2.0, 1.0], "eval/frozen")
+    same = team([5.0, 7.0, 6.0, 8.0, 9.0, 5.0, 7.0, 6.0], "eval/other")
+    elsewhere = team([1.0, 2.0], "eval/new", seed=77)
+    rows = gain_tests(trained, [better, same, elsewhere], QUICK)
+    found = {(m.name, m.key.removeprefix("return_gain eval/")): m.estimate.value for m in rows}
+    assert found["p_value", "frozen"] == pytest.approx(2 / 2**8)
+    assert found["p_value_holm", "frozen"] == pytest.approx(2 * 2 / 2**8), "two of the three could be tested"
+    assert found["p_value_holm", "other"] == 1.0
+    assert found["p_value", "new"] is None, "no seed in common"
