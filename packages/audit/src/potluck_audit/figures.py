@@ -1,0 +1,79 @@
+"""The report's charts as SVG files of their own, in the report's colours.
+
+In the page a chart takes its colours from style-sheet variables, which few programs outside a browser know. Here every
+variable is replaced by its value, and the rules that the chart uses go with it, so that a file opens in a paper's
+tool chain as it does in a browser.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Literal
+from xml.etree import ElementTree
+
+from potluck_audit.intervals import UNDEFINED
+from potluck_audit.report import svg
+from potluck_audit.saved import SavedResults, SavedSet
+
+Theme = Literal["light", "dark"]
+_VARIABLE = re.compile(r"(--[a-z0-9]+):\s*([^;}]+)")
+_ROOT = re.compile(r":root\s*\{(.*?)\}", re.DOTALL)
+_RULE = re.compile(r"svg\.chart[^{}]*\{[^{}]*\}")
+_USE = re.compile(r"var\((--[a-z0-9]+)\)")
+_SPACED = re.compile(r"rgb\((\d+) (\d+) (\d+)\)")
+
+
+def figures(results: SavedResults, theme: Theme = "light") -> Iterator[tuple[str, str]]:
+    """(file name, SVG) of everything that was measured."""
+    if len(results.curve) > 1:
+        yield "learning-curve.svg", standalone(svg.learning_curve(results.curve, results.unit), theme)
+    for group in results.sets:
+        for weighting in ("decisions", "time"):
+            if bars := _options(results, group, weighting):
+                yield f"options-by-{weighting}-{slug(group.name)}.svg", standalone(bars, theme)
+        for agent, cells in results.visits.get(group.name, {}).items():
+            if cells:
+                width, height = (1 + max(cell[axis] for cell in cells) for axis in (0, 1))
+                chart = svg.heat_map(cells, [], width, height)
+                yield f"visits-{slug(group.name)}-{slug(agent)}.svg", standalone(chart, theme)
+
+
+def _options(results: SavedResults, group: SavedSet, weighting: str) -> str:
+    name = f"option_share_{weighting}"
+    found = {(m.agent, m.key): m.estimate for m in results.all(name, group.name)}
+    groups = {
+        option: [
+            svg.Bar(seat, found.get((agent, option), UNDEFINED), f"{agent}, {option}")
+            for seat, agent in enumerate(group.agents)
+        ]
+        for option in dict.fromkeys(key for _, key in found)
+    }
+    return svg.bars(groups, percent=True) if groups else ""
+
+
+def standalone(chart: str, theme: Theme = "light") -> str:
+    """The chart as a file: name space, rules and colours within, and a ground to stand on."""
+    chart = str(chart)  # Markup would escape what is put into it
+    css = (files("potluck_audit.report") / "assets" / "page.css").read_text(encoding="utf-8")
+    values = palette(css, theme)
+    style = "\n".join(rule.replace("svg.chart", ".chart") for rule in _RULE.findall(css))
+    ground = '<rect width="100%" height="100%" fill="var(--paper)"/>'
+    opening = chart.index(">") + 1
+    head = chart[:opening].replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    whole = f"{head}<style>{style}</style>{ground}{chart[opening:]}\n"
+    text = _SPACED.sub(r"rgb(\1,\2,\3)", _USE.sub(lambda use: values[use[1]], whole))
+    ElementTree.fromstring(text)
+    return text
+
+
+def palette(css: str, theme: Theme) -> dict[str, str]:
+    """The page's colours; the dark ones stand over the light ones."""
+    light, dark = (dict(_VARIABLE.findall(block)) for block in _ROOT.findall(css)[:2])
+    return {name: value.strip() for name, value in (light | (dark if theme == "dark" else {})).items()}
+
+
+def slug(name: str) -> str:
+    """eval/solo/agent_0 -> solo-agent_0; safe as a file name."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", name.removeprefix("eval/")).strip("-") or "unnamed"
