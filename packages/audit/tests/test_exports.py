@@ -209,6 +209,8 @@ def test_figures_stand_alone(results, theme):
         assert "var(" not in text, name
         assert not re.search(r"(?:href|src|url\(|@import|<script)", text), name
         assert ".chart .gridline" in text
+    words = [e.text for e in ElementTree.fromstring(found["options-by-time-trained.svg"]).iter() if e.text]
+    assert words[-2:] == ["agent_0", "agent_1"]  # whose bars they are
 
 
 def test_themes_differ_and_unknown_colours_are_no_figure(results):

@@ -8,19 +8,25 @@ tool chain as it does in a browser.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Literal
 from xml.etree import ElementTree
+
+from markupsafe import escape
 
 from potluck_audit.intervals import UNDEFINED
 from potluck_audit.report import svg
 from potluck_audit.saved import SavedResults, SavedSet
 
 Theme = Literal["light", "dark"]
+CHARACTER = 6.2
+"""Width of a character, on average."""
+
 _VARIABLE = re.compile(r"(--[a-z0-9]+):\s*([^;}]+)")
 _ROOT = re.compile(r":root\s*\{(.*?)\}", re.DOTALL)
 _RULE = re.compile(r"svg\.chart[^{}]*\{[^{}]*\}")
+_BOX = re.compile(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)" width="[0-9.]+" height="[0-9.]+"')
 _USE = re.compile(r"var\((--[a-z0-9]+)\)")
 _SPACED = re.compile(r"rgb\((\d+) (\d+) (\d+)\)")
 
@@ -28,15 +34,20 @@ _SPACED = re.compile(r"rgb\((\d+) (\d+) (\d+)\)")
 def figures(results: SavedResults, theme: Theme = "light") -> Iterator[tuple[str, str]]:
     """(file name, SVG) of everything that was measured."""
     if len(results.curve) > 1:
-        yield "learning-curve.svg", standalone(svg.learning_curve(results.curve, results.unit), theme)
+        said = f"{results.unit} per episode: mean and {100 * results.confidence:g} % interval of each round (blue)"
+        curve = noted(svg.learning_curve(results.curve, results.unit), [("", f"{said}, running mean of 10 (orange)")])
+        yield "learning-curve.svg", standalone(curve, theme)
     for group in results.sets:
         for weighting in ("decisions", "time"):
             if bars := _options(results, group, weighting):
+                bars = noted(bars, [(svg.colour(seat), agent) for seat, agent in enumerate(group.agents)])
                 yield f"options-by-{weighting}-{slug(group.name)}.svg", standalone(bars, theme)
-        for agent, cells in results.visits.get(group.name, {}).items():
+        visits = results.visits.get(group.name, {})
+        everywhere = [cell for cells in visits.values() for cell in cells]
+        for agent, cells in visits.items():
             if cells:
-                width, height = (1 + max(cell[axis] for cell in cells) for axis in (0, 1))
-                chart = svg.heat_map(cells, [], width, height)
+                width, height = (1 + max(cell[axis] for cell in everywhere) for axis in (0, 1))
+                chart = noted(svg.heat_map(cells, [], width, height), [("", f"{agent}: % of its steps")])
                 yield f"visits-{slug(group.name)}-{slug(agent)}.svg", standalone(chart, theme)
 
 
@@ -51,6 +62,21 @@ def _options(results: SavedResults, group: SavedSet, weighting: str) -> str:
         for option in dict.fromkeys(key for _, key in found)
     }
     return svg.bars(groups, percent=True) if groups else ""
+
+
+def noted(chart: str, notes: Sequence[tuple[str, str]]) -> str:
+    """The chart with a line below that the page says beside it: (colour or empty, text) in turn."""
+    width, height = (float(number) for number in _BOX.search(chart).groups())  # type: ignore[union-attr]
+    wide = max(width, 8 + sum(22 + CHARACTER * len(text) for _, text in notes))
+    size = f'viewBox="0 0 {wide:g} {height + 24:g}" width="{wide:g}" height="{height + 24:g}"'
+    parts, x = [], 6.0
+    for colour, text in notes:
+        if colour:
+            parts.append(f'<rect x="{x:.1f}" y="{height + 7:.1f}" width="10" height="10" fill="{colour}"/>')
+            x += 15
+        parts.append(f'<text class="lab" x="{x:.1f}" y="{height + 16:.1f}">{escape(text)}</text>')
+        x += 16 + CHARACTER * len(text)
+    return _BOX.sub(size, str(chart), count=1).removesuffix("</svg>") + "".join(parts) + "</svg>"
 
 
 def standalone(chart: str, theme: Theme = "light") -> str:

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from potluck_audit.errors import InvalidRequest
-from potluck_audit.foreign.baselines import baselines, constant, uniform
+from potluck_audit.foreign.baselines import baselines, constant, hindsight, uniform
 from potluck_audit.foreign.log import FailureLog, Message
 from potluck_audit.foreign.predictions import Prediction, prediction, whole_number
 from potluck_audit.foreign.score import guesser, proportion, score
@@ -88,6 +88,8 @@ def test_the_constant_answer_never_sees_the_log_it_answers():
     pair = [log("1.json", "A", 1), log("2.json", "B", 2)]
     assert constant(pair) == {"1.json": Prediction("b", 2), "2.json": Prediction("a", 1)}
     assert constant([log()]) == {"1.json": Prediction(None, None)}
+    # In hindsight it would be right on one of them: a floor, shown as what it is.
+    assert hindsight(pair) == {"1.json": Prediction("a", 1), "2.json": Prediction("a", 1)}
 
 
 def test_uniform_guesses_are_expected_values():

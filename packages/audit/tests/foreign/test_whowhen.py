@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from potluck_audit.foreign import read_folder
@@ -73,3 +76,24 @@ def test_a_folder_without_logs(tmp_path):
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(NoLogs, match=r"no \.json files"):
             read_folder(folder)
+
+
+def page():
+    return (Path(__file__).parents[4] / "docs" / "audit" / "foreign-logs.md").read_text(encoding="utf-8")
+
+
+def test_the_page_s_log_is_of_the_format(write_logs):
+    [text] = re.findall(r"```json\n(.*?)```", page(), re.DOTALL)
+    [log] = read_folder(write_logs({"1.json": text}))
+    assert log.agents == ("Orchestrator", "WebSurfer")
+    assert log.label_agrees
+    with pytest.raises(MalformedLog, match="mistake_step"):
+        read_folder(write_logs({"1.json": text.replace('"2"', '"3"')}))
+
+
+def test_the_page_s_example_runs_word_for_word(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder.parent)
+    [code] = re.findall(r"```python\n(.*?)```", page(), re.DOTALL)
+    exec(compile(code, "foreign-logs.md", "exec"), {})
+    rows = dict.fromkeys(line.rsplit(" ", 3)[0] for line in capsys.readouterr().out.splitlines())
+    assert {"uniform random", "last step", "last speaker"} <= set(rows)
