@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from potluck_audit.intervals import UNDEFINED, Intervals
+from potluck_audit.metrics.labour import information
 from potluck_audit.metrics.returns import gain_tests
-from potluck_audit.statistics import baseline, exceedance, holm, pair_mean, paired_permutation
+from potluck_audit.statistics import baseline, centred, exceedance, holm, pair_mean, paired_permutation
 
 QUICK = Intervals(resamples=500)
 
@@ -109,3 +110,38 @@ def test_gains_over_several_sets_are_corrected_together(team):
     assert found["p_value_holm", "frozen"] == pytest.approx(2 * 2 / 2**8), "two of the three could be tested"
     assert found["p_value_holm", "other"] == 1.0
     assert found["p_value", "new"] is None, "no seed in common"
+
+
+def test_a_centred_interval_holds_the_value_where_a_plain_one_lies_above():
+    """Seven agents that choose alike: resamples look more divided than the records, and those more than the agents."""
+    counts = np.random.default_rng(0).multinomial(50, np.full(8, 1 / 8), size=(20, 7)).astype(float)
+    found = centred(information, counts, QUICK)
+    assert found.low <= found.value <= found.high
+
+    def statistic(*sums):
+        table = np.stack(sums, axis=-1)
+        return information(table.reshape(*table.shape[:-1], 7, 8))
+
+    plain = QUICK.of_sums(statistic, *counts.reshape(20, -1).T)
+    assert plain.low > found.value
+
+
+def test_a_centred_interval_covers_where_work_is_divided():
+    """The statistic's own mean over many records of the same size is what the interval should hold."""
+    rng = np.random.default_rng(4)
+    chances = np.array([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]])
+    records = [
+        np.stack([[rng.multinomial(20, p) for p in chances] for _ in range(12)]).astype(float) for _ in range(200)
+    ]
+    target = np.mean([information(r.sum(axis=0)) for r in records])
+    covered = [(e := centred(information, r, QUICK)).low <= target <= e.high for r in records]
+    assert 0.85 <= np.mean(covered) <= 1.0
+
+
+def test_a_centred_interval_says_what_is_undefined():
+    assert centred(information, np.zeros((0, 2, 3)), QUICK) == UNDEFINED
+    assert centred(information, np.zeros((4, 2, 3)), QUICK) == (None, None, None, 4)
+    assert centred(information, np.eye(2)[None], QUICK) == (1.0, None, None, 1)
+    rare = np.zeros((5, 2, 2))
+    rare[:, 0, 0], rare[0, 1, 1] = 1, 1
+    assert centred(information, rare, QUICK)[1:3] == (None, None), "an agent that acted once is missing in resamples"

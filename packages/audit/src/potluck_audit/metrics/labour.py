@@ -16,14 +16,15 @@ speaks for a division of labour that lasts over episodes. Roles that change seat
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from potluck_audit.intervals import Estimate, Floats, Intervals
+from potluck_audit.intervals import Floats, Intervals
 from potluck_audit.metrics.metric import EpisodeSet, Metric
 from potluck_audit.metrics.options import WEIGHTINGS, entropy, option_counts, option_names
-from potluck_audit.statistics import baseline, draws_of, exceedance
+from potluck_audit.statistics import baseline, centred, draws_of, exceedance
 
 FORMS = ("", "per_option", "per_agent")
 """I, I/H(option), I/H(agent)."""
@@ -60,23 +61,13 @@ def labour(episodes: EpisodeSet, intervals: Intervals) -> tuple[list[Metric], di
         name = f"option_information_{weighting}"
         for form in FORMS:
             unit = "share" if form else "bits"
-            estimate, null = _estimate(counts, form, intervals), information(dealt, form)
+            estimate, null = centred(partial(information, form=form), counts, intervals), information(dealt, form)
             chance = baseline(null, intervals, len(counts))
             metrics.append(Metric(name, episodes.name, estimate, key=form, unit=unit))
             metrics.append(Metric(f"{name}_baseline", episodes.name, chance, key=form, unit=unit))
             if form == "":
                 p_values[name] = exceedance(estimate.value, null)
     return metrics, p_values
-
-
-def _estimate(counts: Floats, form: str, intervals: Intervals) -> Estimate:
-    shape = counts.shape[1:]
-
-    def statistic(*sums: Any) -> Any:
-        stacked = np.stack(np.broadcast_arrays(*sums), axis=-1)
-        return information(stacked.reshape(*stacked.shape[:-1], *shape), form)
-
-    return intervals.of_sums(statistic, *counts.reshape(len(counts), -1).T)
 
 
 def _dealt(counts: Floats, intervals: Intervals) -> Floats:
