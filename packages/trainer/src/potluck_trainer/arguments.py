@@ -51,6 +51,8 @@ class EvalArgs(Frozen):
     """Test seeds; by default the run's."""
     greedy: bool | None = None
     """Take the most probable item instead of a sample; by default the run's setting."""
+    temperature: float | None = None
+    """Sampling temperature of every team; by default the run's."""
     envs: str = ""
     """Env servers, host:port, comma-separated; empty = start one."""
     policy: str = ""

@@ -26,6 +26,10 @@ async def evaluate_run(args: EvalArgs, reporter: Reporter) -> list[Judgement]:
         changed["seeds"] = args.seeds
     if args.greedy is not None:
         changed["greedy"] = args.greedy
+    if args.temperature is not None:
+        if not args.temperature > 0:
+            raise ConfigError(f"temperature is {args.temperature}; give one above 0, or --greedy for the best item")
+        changed["temperature"] = args.temperature
     evaluation = config.evaluation.model_copy(update=changed)
     config = config.model_copy(update={"evaluation": evaluation, "envs": args.envs, "policy": args.policy})
     async with with_services(config, run.path / "logs") as ready, open_session(ready) as session:
