@@ -218,12 +218,13 @@ def test_tables_swapped_at_a_real_server(team, tmp_path):
     backbone, config = registry.load(BackboneOptions("tabular")), '{"kind":"table"}'
     policies = {}
     for agent, own in logits.items():
-        sha = hashlib.sha256(table(own)).hexdigest()
+        weights = table(own)  # once: safetensors orders its metadata anew each time
+        sha = hashlib.sha256(weights).hexdigest()
         policies[agent] = adapter_digest(backbone.description.base_digest, config, sha)
         folder = tmp_path / "adapters" / policies[agent]
         folder.mkdir(parents=True)
         (folder / "adapter_config.json").write_text(config)
-        (folder / "adapter_model.safetensors").write_bytes(table(own))
+        (folder / "adapter_model.safetensors").write_bytes(weights)
     prompts = []
     for episode, state in (("e10000", 0), ("e10001", 1)):
         for agent, own in logits.items():

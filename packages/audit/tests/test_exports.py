@@ -27,7 +27,8 @@ from potluck_audit.tables.formats import SUFFIXES, comma_separated, latex, latex
 
 DATA = Path(__file__).parent / "data"
 SMALL, GOLDEN = DATA / "small_run", DATA / "golden"
-CHOSEN = {"latex": DEFAULT, "markdown": DEFAULT, "csv": ("teams", "credit")}
+COOKING = tuple(name for name in DEFAULT if name != "commons")
+CHOSEN = {"latex": COOKING, "markdown": COOKING, "csv": ("teams", "credit")}
 CASES = [(form, name) for form, names in CHOSEN.items() for name in names]
 CHARTS = ("learning-curve.svg", "visits-trained-agent_0.svg")
 HOSTILE = "a_1 | 50% & $x$ #{2} \\ ~^ <b>\n[y] *z* `c`"
@@ -148,6 +149,34 @@ def test_solo_values_that_were_played_stand_with_the_teams(results):
     ]
 
 
+def test_p_values_stand_beside_their_difference_and_need_no_interval(results):
+    tested = [
+        Metric("p_value_holm", "eval/trained", Estimate(p, None, None, 3), key=f"return_gain {other}")
+        for p, other in ((0.25, "eval/frozen"), (0.5, "eval/uniform"))
+    ]
+    found = grid(replace(results, metrics=[*results.metrics, *tested]), "differences")
+    [row] = [line for line in markdown(found).splitlines() if line.startswith("| trained \N{MINUS SIGN} frozen")]
+    assert row.endswith(" | 0.2500 |")
+    assert comma_separated(found).splitlines()[:2] == [
+        "difference,seeds,soups,soups low,soups high,p (Holm)",
+        "trained \N{MINUS SIGN} frozen,3,3.6666666666666665,1.0,5.0,0.25",
+    ]
+    assert "p (Holm)" not in grid(results, "differences").header  # nothing was tested
+
+
+def test_a_commons_has_a_table_of_its_own(results):
+    social = [
+        Metric("equality", "eval/trained", Estimate(0.5, 0.25, 0.75, 3)),
+        Metric("peace", "eval/trained", UNDEFINED),
+    ]
+    found = grid(replace(results, metrics=[*results.metrics, *social]), "commons")
+    assert (found.header, len(found.rows)) == (["episodes", "equality", "peace (agents)"], 1)
+    assert "| trained | 0.50 \\[0.25, 0.75\\] | undefined |" in markdown(found)
+    empty = grid(results, "commons")
+    assert not empty.rows
+    assert all(write(empty) for write in FORMATS.values())
+
+
 def test_the_command_prints_or_writes_them(command, tmp_path, results):
     code, said, _ = command("table", SMALL, "--format", "latex", "--table", "credit")
     assert (code, said) == (0, latex(grid(results, "credit")))
@@ -155,7 +184,7 @@ def test_the_command_prints_or_writes_them(command, tmp_path, results):
     assert (code, said) == (0, comma_separated(grid(results, "metrics")))
     code, said, _ = command("table", SMALL, "--out", tmp_path / "t", "--table", *NAMES)
     assert code == 0
-    assert sorted(p.name for p in (tmp_path / "t").iterdir()) == sorted(f"{n}.md" for n in NAMES)
+    assert sorted(p.name for p in (tmp_path / "t").iterdir()) == sorted(f"{n}.md" for n in NAMES if n != "commons")
     code, _, error = command("table", SMALL, "--format", "csv", "--table", "teams", "credit")
     assert code == 1
     assert "several tables make no CSV" in error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, Protocol
 
@@ -36,7 +37,12 @@ def main(args: list[str] | None = None) -> None:
     """Behaviour metrics, credit and reports of trained teams."""
     command: Runs = tyro.cli(Command, args=args, prog=SERVICE, description=main.__doc__)
     try:
-        sys.exit(command.run())
+        status = command.run()
+        sys.stdout.flush()
+        sys.exit(status)
+    except BrokenPipeError:  # whoever read the output has gone, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     except PotluckError as error:
         tell(f"{SERVICE}: {error.message} [{error.reason}]")
         sys.exit(1)

@@ -239,3 +239,24 @@ async def test_a_policy_server_judges(logs):
     assert score("m", logs, {j.log: j.answer for j in judged}).agent.value == 0.8
     assert all(r.policy.builtin == policy_pb.BUILTIN_POLICY_FROZEN and r.system for r in writer.requests)
     assert cost(judged)["prompt_tokens"] == 28
+
+
+def test_a_command_that_broke_off_pays_for_nothing_twice(folder, logs, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    with served(oracle(logs)) as (url, got):
+        assert whowhen(folder, out, url) == 0
+        first, journal = out.read_text(), out.with_suffix(".judgements.jsonl")
+        whole, asked = journal.read_text(), len(got)
+        assert whowhen(folder, out, url) == 0
+        assert (out.read_text(), len(got)) == (first, asked)
+        assert "binary: 5 of 5 judgements were there already" in capsys.readouterr().err
+        # Cut off in the midst of the last line: that one alone is asked again (binary, two or three calls).
+        journal.write_text(whole.rstrip()[:-9])
+        assert whowhen(folder, out, url) == 0
+        assert asked < len(got) <= asked + 4
+        assert out.read_text() == first
+        # Another setting is another answer.
+        again = len(got)
+        assert whowhen(folder, out, url, "--ground-truth") == 0
+        assert len(got) == again + asked
+    assert KEY not in journal.read_text()

@@ -12,7 +12,7 @@ import tyro
 from potluck_audit.commands.console import say, tell
 from potluck_audit.errors import InvalidRequest
 
-Name = Literal["teams", "differences", "credit", "behaviour", "handoffs", "metrics"]
+Name = Literal["teams", "differences", "credit", "behaviour", "handoffs", "commons", "metrics"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class TableCommand:
         for name in names:
             found = grid(results, name)
             if not found.rows:
-                tell(f"{name}: nothing of the kind was measured")
+                if self.table:
+                    tell(f"{name}: nothing of the kind was measured")
             elif self.out:
                 file = self.out / f"{name}{SUFFIXES[self.format]}"
                 say(str(write_file(file, FORMATS[self.format](found))))

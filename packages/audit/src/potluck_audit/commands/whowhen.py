@@ -25,7 +25,8 @@ class WhoWhenCommand:
     """Score failure attribution on logs of the Who&When format.
 
     Prints constant, random and positional baselines beside the judges that were asked for, with exact intervals, and
-    writes them with every judgement as JSON. Without --judge nothing is sent anywhere. Exit status: 0, 1 for an error.
+    writes them with every judgement as JSON. Judgements are kept as they come (OUT.judgements.jsonl): a command that
+    broke off goes on where it was. Without --judge nothing is sent anywhere. Exit status: 0, 1 for an error.
     """
 
     folder: tyro.conf.Positional[Path]
@@ -93,20 +94,27 @@ class WhoWhenCommand:
             raise InvalidRequest("judge", "a judge needs one model to ask, and only one", cure)
 
     async def _judge(self, logs: Sequence[FailureLog]) -> dict[str, list[Judgement]]:
+        from potluck_audit.foreign.journal import Journal
         from potluck_audit.foreign.judges import JUDGES, judge_logs
 
         found: dict[str, list[Judgement]] = {}
+        told = " with the right answer" if self.ground_truth else ""
+        place = {"base_url": self.base_url, "policy": self.policy, "adapter": self.adapter, "model": self.model}
+        how = {"ground_truth": self.ground_truth, "max_tokens": self.max_tokens, "temperature": self.temperature}
         async with self._model() as model:
             for name in self.judge:
-                told = " with the right answer" if self.ground_truth else ""
+                journal = Journal(self.out.with_suffix(".judgements.jsonl"), {"judge": name, **place, **how})
                 found[f"{name} ({model.name}{told})"] = await judge_logs(
                     JUDGES[name],
                     logs,
                     model,
                     ground_truth=self.ground_truth,
                     parallel=self.parallel,
+                    memory=journal,
                     on_done=lambda done, total, name=name: tell(f"{name} {done}/{total}"),  # type: ignore[misc]
                 )
+                if journal.found:
+                    tell(f"{name}: {journal.found} of {len(logs)} judgements were there already")
         return found
 
     def _model(self) -> OpenModel:

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from potluck_audit.foreign import prompts
 from potluck_audit.foreign.errors import RequestRefused
@@ -77,6 +78,14 @@ def _plus(total: int | None, more: int | None) -> int | None:
     return None if total is None or more is None else total + more
 
 
+class Memory(Protocol):
+    """Remembers judgements."""
+
+    def get(self, log: FailureLog) -> Judgement | None: ...
+
+    def put(self, log: FailureLog, judged: Judgement) -> None: ...
+
+
 Judge = Callable[[FailureLog, Caller], Awaitable[Prediction | None]]
 
 
@@ -119,6 +128,7 @@ async def judge_logs(
     *,
     ground_truth: bool = False,
     parallel: int = 4,
+    memory: Memory | None = None,
     on_done: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Judgement]:
     """In the order of the logs. An error that every request would meet ends the whole and cancels what is asked."""
@@ -127,7 +137,11 @@ async def judge_logs(
     async def one(log: FailureLog) -> Judgement:
         nonlocal done
         async with gate:
-            found = await _judge(judge, log, Caller(model, ground_truth))
+            found = memory.get(log) if memory else None
+            if found is None:
+                found = await _judge(judge, log, Caller(model, ground_truth))
+                if memory:
+                    memory.put(log, found)
         done += 1
         on_done(done, len(logs))
         return found

@@ -53,9 +53,18 @@ def _differences(results: SavedResults) -> Grid:
         found.append((f"synergy v(N) {MINUS} Σ v(i), baseline {metric.key}", metric))
     for metric in results.all("necessity"):
         found.append((f"necessity of {metric.agent}, baseline {metric.key}", metric))
-    rows = [_row(name, metric) for name, metric in found]
+    rows = [[*_row(name, metric), _p_value(results, metric)] for name, metric in found]
+    tested = any(isinstance(row[-1], Number) and row[-1].estimate for row in rows)
     text = f"Differences of team return in {_unit(results)} per episode, paired by seed."
-    return Grid("", _caption(results, text), ["difference", "seeds", _unit(results)], rows)
+    if tested:
+        text += " p of the paired permutation test, corrected over the comparisons."
+    return Grid("", _caption(results, text), ["difference", "seeds", _unit(results), "p (Holm)"], rows)
+
+
+def _p_value(results: SavedResults, metric: Metric) -> Number:
+    """Of the paired permutation test, where it was made."""
+    found = results.find("p_value_holm", metric.set, key=f"{metric.name} {metric.key}")
+    return Number(found.estimate if found else None, digits=4, pointwise=True)
 
 
 def _credit(results: SavedResults) -> Grid:
@@ -77,6 +86,12 @@ _AGENT = (
     ("idle_share", "blocked", "blocked", True),
     ("idle_share", "noop", "no-op", True),
     ("idle_share", "all", "idle in all", True),
+    ("path_length", "", "cells walked", False),
+    ("distinct_cells", "", "cells visited", False),
+    ("consumption", "", "apples", False),
+    ("consumption_share", "", "share of apples", True),
+    ("cleans", "", "cells cleaned", False),
+    ("clean_share", "", "share of cleaning", True),
 )
 _TEAM = (
     ("handoffs", "counter", "over a counter", False),
@@ -86,6 +101,17 @@ _TEAM = (
     ("handoffs_in_soups", "", "reached a soup", True),
     ("option_divergence_decisions", "", "divergence by decisions (bits)", False),
     ("option_divergence_time", "", "divergence by time (bits)", False),
+)
+
+
+_COMMONS = (
+    ("efficiency", "", "efficiency (apples/step)", False),
+    ("equality", "", "equality", False),
+    ("sustainability", "", "sustainability (step)", False),
+    ("peace", "", "peace (agents)", False),
+    ("max_min", "", "least agent's apples", False),
+    ("restraint", "", "restraint", True),
+    ("apples_per_clean", "", "apples per cell cleaned", False),
 )
 
 
@@ -99,15 +125,25 @@ def _behaviour(results: SavedResults) -> Grid:
         for s in results.sets
         for agent in s.agents
     ]
-    text = "Behaviour by agent: rewarded deliveries per episode and shares of environment steps."
+    text = "Behaviour by agent: amounts per episode and shares of environment steps."
     return Grid("", _caption(results, text), ["episodes", "agent", *(title for *_, title, _ in _AGENT)], rows)
 
 
-def _handoffs(results: SavedResults) -> Grid:
-    rows: list[list[Cell]] = [
-        [label(s.name), *(_number(results.find(n, s.name, "", key), percent) for n, key, _, percent in _TEAM)]
+def _by_team(results: SavedResults, columns: Sequence[tuple[str, str, str, bool]]) -> list[list[Cell]]:
+    return [
+        [label(s.name), *(_number(results.find(n, s.name, "", key), share) for n, key, _, share in columns)]
         for s in results.sets
+        if any(results.find(n, s.name, "", key) for n, key, *_ in columns)
     ]
+
+
+def _commons(results: SavedResults) -> Grid:
+    header = ["episodes", *(title for *_, title, _ in _COMMONS)]
+    return Grid("", _caption(results, "Social outcomes of the commons."), header, _by_team(results, _COMMONS))
+
+
+def _handoffs(results: SavedResults) -> Grid:
+    rows = _by_team(results, _TEAM)
     text = "Objects that changed hands per episode, and Jensen-Shannon divergence between the agents' options."
     return Grid("", _caption(results, text), ["episodes", *(title for *_, title, _ in _TEAM)], rows)
 
@@ -126,6 +162,7 @@ _TABLES: dict[str, Callable[[SavedResults], Grid]] = {
     "credit": _credit,
     "behaviour": _behaviour,
     "handoffs": _handoffs,
+    "commons": _commons,
     "metrics": _metrics,
 }
 NAMES: Sequence[str] = tuple(_TABLES)

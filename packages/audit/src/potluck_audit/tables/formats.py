@@ -16,7 +16,6 @@ from potluck_audit.tables.grid import Cell, Grid, Number
 
 Format = Literal["latex", "markdown", "csv"]
 UNDEFINED = "undefined"
-NO_INTERVAL = "no interval"
 MINUS, DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
 
 _LATEX = {
@@ -68,8 +67,8 @@ def _latex_cell(cell: Cell) -> str:
     if cell.estimate.value is None:
         return rf"\textit{{{UNDEFINED}}}"
     shown = cell.shown(cell.estimate.value).replace("-", "$-$").replace(" %", r"\,\%")
-    between = cell.between.replace("-", "$-$") if cell.between else f"({NO_INTERVAL})"
-    return rf"{shown}\,{{\scriptsize {between}}}"
+    between = cell.between.replace("-", "$-$")
+    return rf"{shown}\,{{\scriptsize {between}}}" if between else shown
 
 
 def markdown(grid: Grid) -> str:
@@ -95,8 +94,8 @@ def _markdown_cell(cell: Cell) -> str:
         return DASH
     if cell.estimate.value is None:
         return UNDEFINED
-    between = markdown_text(cell.between) if cell.between else f"({NO_INTERVAL})"
-    return f"{cell.shown(cell.estimate.value)} {between}".replace("-", MINUS)
+    between = markdown_text(cell.between)
+    return f"{cell.shown(cell.estimate.value)} {between}".rstrip().replace("-", MINUS)
 
 
 def comma_separated(grid: Grid) -> str:
@@ -104,8 +103,9 @@ def comma_separated(grid: Grid) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     header: list[str] = []
-    for title, numeric in zip(grid.header, grid.numeric, strict=True):
-        header += [title, f"{title} low", f"{title} high"] if numeric else [title]
+    for at, title in enumerate(grid.header):
+        width = len(_csv_fields(grid.rows[0][at])) if grid.rows else 1
+        header += [title, f"{title} low", f"{title} high"][:width]
     writer.writerow(header)
     for row in grid.rows:
         writer.writerow([field for cell in row for field in _csv_fields(cell)])
@@ -115,9 +115,10 @@ def comma_separated(grid: Grid) -> str:
 def _csv_fields(cell: Cell) -> list[str]:
     if not isinstance(cell, Number):
         return [cell]
+    width = 1 if cell.pointwise else 3
     if cell.estimate is None:
-        return ["", "", ""]
-    return [UNDEFINED if number is None else repr(number) for number in cell.estimate[:3]]
+        return [""] * width
+    return [UNDEFINED if number is None else repr(number) for number in cell.estimate[:width]]
 
 
 FORMATS: dict[Format, Callable[[Grid], str]] = {"latex": latex, "markdown": markdown, "csv": comma_separated}

@@ -14,6 +14,8 @@ class Number(NamedTuple):
     estimate: Estimate | None
     percent: bool = False
     digits: int = 2
+    pointwise: bool = False
+    """Whether it is of a kind that has no interval, such as a p-value."""
 
     def shown(self, value: float, *, unit: bool = True) -> str:
         """With an ASCII minus; a rounded zero has none."""
@@ -23,9 +25,11 @@ class Number(NamedTuple):
 
     @property
     def between(self) -> str:
-        """[low, high], or empty without an interval."""
-        if self.estimate is None or self.estimate.low is None or self.estimate.high is None:
+        """[low, high]; said where it lacks, and empty where none can be."""
+        if self.pointwise:
             return ""
+        if self.estimate is None or self.estimate.low is None or self.estimate.high is None:
+            return "(no interval)"
         return f"[{self.shown(self.estimate.low, unit=False)}, {self.shown(self.estimate.high, unit=False)}]"
 
 
