@@ -16,8 +16,8 @@ help:  ## Show this list.
 setup:  ## Install uv (if missing) and the locked workspace.
 	@sh scripts/setup.sh
 
-demo: setup  ## Train a team on Overcooked through real services; leaves runs/<run>/report.html.
-	@potluck demo @configs/fc-tiny.toml
+demo: setup  ## Train a team on Overcooked through real services; leaves runs/demo/report.html.
+	@potluck demo @configs/fc-tiny.toml --name demo
 
 test: setup browser check  ## All checks and all tests but the slow ones.
 	@CI=true sh scripts/test.sh -m "not slow"

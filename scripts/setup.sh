@@ -38,3 +38,4 @@ else
     fi
 fi
 echo "$fingerprint" > "$stamp"
+echo "setup: done. For the commands by hand: export PATH=\"$PWD/.venv/bin:$PWD/.tools/bin:\$PATH\" UV_NO_SYNC=1"

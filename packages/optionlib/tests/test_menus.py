@@ -3,6 +3,9 @@
 import random
 from collections import Counter
 
+import pytest
+
+from potluck_optionlib.errors import ContractError
 from potluck_optionlib.game import Instance
 from potluck_optionlib.guards import NO_GUARDS, Channel, Guard, GuardLibrary
 from potluck_optionlib.menus import build_menu
@@ -85,3 +88,19 @@ def test_letters_name_places(toy) -> None:
     menu = build_menu(toy.ToyGame(), 0, NO_GUARDS, random.Random(0))
     assert menu.letters == tuple("ABCDE")
     assert [menu.find(letter) for letter in ("A", "E", "F", "a", "", "AB")] == [0, 4, None, None, None, None]
+
+
+def test_more_types_than_places_is_an_error_and_never_a_menu_without_wait(toy) -> None:
+    """Hiding a whole type, `wait` first of all, would be a silent guard."""
+    game = toy.ToyGame()
+    game.held[0] = "ball"
+    types = {instance.option for instance in build_menu(game, 0, NO_GUARDS, random.Random(0)).instances}
+    assert len(types) == 4
+    for seed in range(20):
+        kept = build_menu(game, 0, NO_GUARDS, random.Random(seed), limit=4).instances
+        assert {instance.option for instance in kept} == types
+    with pytest.raises(ContractError, match="4 option types are feasible at once and a menu has 3 places"):
+        build_menu(game, 0, NO_GUARDS, random.Random(0), limit=3)
+    for limit in (0, -1, 27):
+        with pytest.raises(ValueError, match="give 1 to 26"):
+            build_menu(game, 0, NO_GUARDS, random.Random(0), limit=limit)

@@ -8,6 +8,7 @@ from potluck_optionlib import cli
 from potluck_optionlib.contracts import Contract, contracts_digest
 from potluck_optionlib.game import Ended, Instance
 from potluck_optionlib.validation import Rule, check
+from potluck_optionlib.validation.static import static_faults
 
 
 def contract(name: str, reads: tuple[str, ...] = ("held",), failures: tuple[str, ...] = (), **other) -> Contract:
@@ -246,3 +247,12 @@ def test_the_command_prints_faults_and_fails(sound, monkeypatch, capsys) -> None
     monkeypatch.setattr("potluck_optionlib.commands.check.make_game", lambda name: sound())
     cli.main(["check", "toy/hands", "--episodes", "1"])
     assert "keep every rule" in capsys.readouterr().out
+
+
+def test_more_option_types_than_letters_are_named():
+    many = {f"go{'x' * n}": contract(f"go{'x' * n}") for n in range(30)} | {"wait": contract("wait", ())}
+    found = [f for f in static_faults(many, contracts_digest(many.values()), frozenset()) if f.rule is Rule.TOO_MANY]
+    assert [fault.seen for fault in found] == ["there are 31 option types, and a menu has 26 letters"]
+    assert not [
+        f for f in static_faults(SOUND, contracts_digest(SOUND.values()), frozenset()) if f.rule is Rule.TOO_MANY
+    ]

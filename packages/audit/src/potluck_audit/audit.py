@@ -119,7 +119,9 @@ def measure(run: RunRecords, intervals: Intervals, on_stage: OnStage) -> AuditRe
                 results.metrics += gain(trained, other, intervals)
     results.curve = learning_curve(run.of(TRAIN), intervals)
     if not sets:
-        results.notes.append("The run holds no evaluation yet: only its training returns are shown.")
+        results.notes.append(
+            "The run holds no evaluation yet (`potluck eval RUN` plays one): only its training returns are shown."
+        )
     return results
 
 

@@ -28,7 +28,7 @@ def run_facts(run: RunRecords) -> dict[str, str]:
         "Backbone": _one(e.backbone for e in evaluated),
         "Labels": _one(e.label_scheme for e in evaluated),
         "Temperature": _one(_number(e) for e in evaluated),
-        "Evaluation seeds": _span(seeds),
+        "Evaluation seeds" if any(e.set != TRAIN for e in run.episodes) else "Training seeds": _span(seeds),
         "Training": f"{len({e.round for e in trained})} rounds, {len(trained)} episodes" if trained else "",
         "Run seed": str(run.config.get("seed", "")),
         "Option library": _one(e.library_digest for e in evaluated),

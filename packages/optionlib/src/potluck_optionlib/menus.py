@@ -17,6 +17,7 @@ from functools import cache
 from typing import Protocol, TypeGuard, runtime_checkable
 
 from potluck_optionlib.contracts import map_order
+from potluck_optionlib.errors import ContractError
 from potluck_optionlib.game import Instance, ItemView, SymbolicGame
 from potluck_optionlib.guards import GuardLibrary
 
@@ -95,7 +96,9 @@ def _is_quick(kind: type[SymbolicGame]) -> bool:
 def build_menu(
     game: SymbolicGame, agent: int, guards: GuardLibrary, rng: random.Random, limit: int = len(LETTERS)
 ) -> Menu:
-    """The menu of one agent now."""
+    """The menu of one agent now. Raises ContractError where more option types are feasible than `limit` has places."""
+    if not 1 <= limit <= len(LETTERS):
+        raise ValueError(f"limit is {limit}; give 1 to {len(LETTERS)}, one letter per item")
     entries = [(instance, game.view(agent, instance)) for instance in feasible(game, agent, guards)]
     kept = _cut(entries, limit)
     rows = [(*entry, word) for entry, word in zip(kept, _words(kept), strict=True)]
@@ -110,6 +113,11 @@ def _cut(entries: Sequence[tuple[Instance, ItemView]], limit: int) -> list[tuple
     by_type: dict[str, list[int]] = defaultdict(list)
     for index, (instance, _) in enumerate(entries):
         by_type[instance.option].append(index)
+    if len(by_type) > limit:
+        raise ContractError(
+            f"{len(by_type)} option types are feasible at once and a menu has {limit} places, so whole types would be "
+            "hidden. Merge types, or split the game's options."
+        )
     ranked: list[tuple[int, int]] = []
     for indices in by_type.values():
         indices.sort(key=lambda i: (_distance(entries[i][1]), map_order(entries[i][0].target)))

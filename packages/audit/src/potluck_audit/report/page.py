@@ -35,6 +35,7 @@ def render(results: AuditResults, replayed: Sequence[ReplayedEpisode]) -> str:
         css=Markup(_asset("page.css")),
         script=Markup(_asset("replay.js")),
         numbers=embedded(results.to_json()),
+        evaluated=bool(results.sets),
         replay=embedded(replay_data(replayed)) if replayed else None,
         cards=_cards(results),
         curve=svg.learning_curve(results.curve, results.unit) if len(results.curve) > 1 else None,

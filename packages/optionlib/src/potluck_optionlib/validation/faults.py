@@ -26,7 +26,7 @@ class Rule(StrEnum):
     INSTANCE = "instance"
     """Instances of another type, or the same one twice."""
     TOO_MANY = "too_many"
-    """More targets than any menu could hold."""
+    """More targets, or more option types, than any menu could hold."""
     NEAREST_TARGET = "nearest_target"
     """Only one of several targets is offered, depending on where the agent stands."""
     GATED = "gated"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from potluck_optionlib.contracts import Contract, contracts_digest
+from potluck_optionlib.menus import LETTERS
 from potluck_optionlib.validation.faults import Fault, Rule
 
 WAIT = "wait"
@@ -80,6 +81,9 @@ def _together(contracts: Mapping[str, Contract[Any]], digest: str) -> Iterator[F
     if WAIT not in contracts:
         seen = f"there is no option {WAIT!r} (there are {', '.join(contracts) or 'none'})"
         yield Fault(Rule.WAIT, "", "contracts", seen, "Add it, always feasible, so that a menu is never empty.")
+    if len(contracts) > len(LETTERS):
+        seen = f"there are {len(contracts)} option types, and a menu has {len(LETTERS)} letters"
+        yield Fault(Rule.TOO_MANY, "", "contracts", seen, "Merge types, so that a menu can hold one of each.")
     stems: dict[str, list[str]] = {}
     for contract in contracts.values():
         stems.setdefault(contract.stem, []).append(contract.name)

@@ -32,7 +32,7 @@ async def demo(config: RunConfig, reporter: Reporter) -> None:
         reporter.say(f"env server {ready.envs}, policy server {ready.policy}, audit server {audit.address}")
         async with open_session(ready) as session:
             resume = (config.run_dir / "checkpoints.jsonl").exists()
-            run = await train_with(session, resume, reporter)
+            run = await train_with(session, resume, reporter, "the same command, which then evaluates and audits")
             trained = time.monotonic()
             teams = ["trained", "frozen", "uniform", *(f"solo/{agent}" for agent in session.agents)]
             judgements = await judge(session, run, run.checkpoints.best(), teams, reporter)

@@ -31,8 +31,8 @@ def resumed_config(resume: Path, rounds: int | None, envs: str, policy: str) -> 
     )
 
 
-async def train_with(session: Session, resume: bool, reporter: Reporter) -> RunFolder:
-    """Trains over an open session."""
+async def train_with(session: Session, resume: bool, reporter: Reporter, again: str = "") -> RunFolder:
+    """Trains over an open session; `again` is said to be the way on after an interrupt."""
     config = session.config
     run = RunFolder(config.run_dir)
     with run.locked():
@@ -47,9 +47,9 @@ async def train_with(session: Session, resume: bool, reporter: Reporter) -> RunF
         try:
             await Trainer(session, run, team, reporter).run(start)
         except asyncio.CancelledError:
-            reporter.say(f"the round under way is dropped; go on with: potluck train --resume {run.path}")
+            reporter.say(f"the round under way is dropped; go on with: {again or f'potluck train --resume {run.path}'}")
             raise
-    reporter.say(f"{max(config.rounds - start, 0)} rounds are in {run.path}")
+    reporter.say(f"{run.checkpoints.last().round} rounds are in {run.path}")
     return run
 
 

@@ -168,7 +168,7 @@ class GameReplay extends HTMLElement {
     const menu = index >= 0 ? e.menus[index] : null, doing = option ? `${option}${target ? " → " + target : ""}` : "nothing";
     const head = `<h4><i style="background:${agentColour(seat)}">${seat}</i>${esc(e.agents[seat] ?? "seat " + seat)}<small>${esc(e.policies[seat] ?? "")}</small></h4>
       <p class="doing"><b>${esc(doing.replaceAll("_", " "))}</b>${held ? `, holding ${esc(held)}` : ""}</p>`;
-    if (!menu) return `<section class="mind" data-seat="${seat}">${head}<p class="hint">No menu: this seat is played by a baseline.</p></section>`;
+    if (!menu) return `<section class="mind" data-seat="${seat}">${head}<p class="hint">${option ? "No menu: this seat is played by a baseline." : "No decision yet."}</p></section>`;
     const rows = menu.items.map(([letter, text, p]) => {
       const chosen = letter === menu.letter, share = p === null ? "" : `<span class="p"><i style="width:${(100 * p).toFixed(1)}%;background:${agentColour(seat)}"></i></span><span class="pc">${(100 * p).toFixed(0)} %</span>`;
       return `<li class="${chosen ? "chosen" : ""}${p === null ? " bare" : ""}"${chosen ? ' aria-current="true"' : ""}><b>${esc(letter)}</b><span class="t">${esc(text)}</span>${share}</li>`;
