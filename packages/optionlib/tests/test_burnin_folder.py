@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -12,9 +13,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from potluck_optionlib.burnin import Burnin, BurninPlan, load, play_folder, run
+from potluck_optionlib.burnin import Burnin, BurninPlan, Row, load, play_folder, run
 from potluck_optionlib.burnin.errors import (
     BurninBusyError,
     BurninIncompleteError,
@@ -23,7 +26,9 @@ from potluck_optionlib.burnin.errors import (
     BurninWorkerError,
     FeatureError,
 )
+from potluck_optionlib.burnin.records import Ledger, episode_digests
 from potluck_optionlib.errors import BurninFormatError
+from potluck_optionlib.game import Instance
 
 PLAN = BurninPlan(solo_episodes=12, team_episodes=8, seed=1, horizon=20)
 
@@ -182,12 +187,73 @@ def test_foreign_shards_and_missing_manifests_are_refused(toy, played) -> None:
         ("digest", "0" * 64, "changed after"),
         ("shard_episodes", 0, "shard_episodes must be"),
         ("plan", {"seed": 1, "speed": 9}, "does not say where"),
+        ("plan", {"horizon": "a"}, "horizon must be a whole number"),
+        ("contracts_digest", None, "contracts_digest must be text, not None"),
+        ("contracts_digest", 7, "contracts_digest must be text, not 7"),
+        ("game", [], "game must be text"),
+        ("solo_only", "ring", "solo_only must be a list of names"),
+        ("solo_only", [3], "solo_only must be a list of names"),
+        ("records", 561, "records is 561, the shards hold 560"),
+        ("records", 560.0, r"records is 560\.0, the shards hold"),
+        ("records", None, "records is None, the shards hold"),
     ],
 )
 def test_an_edited_manifest_is_refused(played, field, value, complaint) -> None:
     path = played / "burnin.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
     with pytest.raises(BurninFormatError, match=complaint):
+        load(played)
+
+
+def reseal(path: Path, table: pa.Table, **update: object) -> None:
+    """Writes a shard as somebody would who knows its form; `update` goes into what it says of itself."""
+    meta = json.loads(pq.read_schema(path).metadata[b"potluck"])
+    meta |= {"records": table.num_rows, **update}
+    pq.write_table(table.replace_schema_metadata({b"potluck": json.dumps(meta)}), path)
+
+
+def rows_of(episode: int, count: int) -> pa.Table:
+    ledger = Ledger()
+    row = Row(0, 0, Instance("grab", "(0,0)"), {"held": "ball", "hour": "odd"}, "success", None, None)
+    ledger.add(episode, episode < PLAN.solo_episodes, [row] * count)
+    return ledger.table()
+
+
+@pytest.mark.parametrize("episode", [-1, 3, 999_999])
+@pytest.mark.parametrize("place", ["behind", "before"])
+def test_rows_that_the_digest_does_not_cover_are_refused(played, episode, place) -> None:
+    victim = shards(played)[-1]
+    parts = [pq.read_table(victim).replace_schema_metadata(None), rows_of(episode, 7)]
+    reseal(victim, pa.concat_tables(parts if place == "behind" else parts[::-1]).unify_dictionaries())
+    with pytest.raises(BurninFormatError, match="column 'episode' has rows outside of episodes 18 to 19"):
+        load(played)
+    with pytest.raises(BurninFormatError, match="episode column"):
+        episode_digests(pa.concat_tables(parts).unify_dictionaries(), 18, 20)
+
+
+def test_a_setting_that_the_plan_does_not_give_is_refused(played) -> None:
+    victim = shards(played)[0]
+    table = pq.read_table(victim)
+    flipped = table.set_column(1, "solo", pa.array([False] * table.num_rows))
+    digest = hashlib.sha256(b"".join(episode_digests(flipped, 0, 6))).hexdigest()
+    reseal(victim, flipped, sha256=digest)
+    with pytest.raises(BurninFormatError, match="column 'solo' is not what the plan says"):
+        load(played)
+
+
+def test_rows_without_a_value_are_refused(played) -> None:
+    victim = shards(played)[0]
+    table = pq.read_table(victim)
+    reseal(victim, table.set_column(2, "step", pa.nulls(table.num_rows, pa.int32())))
+    with pytest.raises(BurninFormatError, match="column 'step' has rows without a value"):
+        load(played)
+
+
+@pytest.mark.parametrize("episodes", [[0, 99], [-1, 6], [0.0, 6], ["0", 6]])
+def test_episodes_outside_of_the_plan_are_refused(played, episodes) -> None:
+    victim = shards(played)[0]
+    reseal(victim, pq.read_table(victim), episodes=episodes)
+    with pytest.raises(BurninFormatError, match="are not in its plan"):
         load(played)
 
 

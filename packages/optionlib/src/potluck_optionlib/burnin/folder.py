@@ -113,6 +113,12 @@ def load(path: Path) -> Burnin:
             "`potluck-optionlib burnin` command again to finish it."
         )
     burnin = _assemble(path, head, jobs)
+    records = manifest["records"]
+    if type(records) is not int or records != burnin.records:
+        raise BurninFormatError(
+            f"{path / MANIFEST}: records is {records!r}, the shards hold {burnin.records}. Run the burn-in again into "
+            "another folder."
+        )
     if burnin.digest != manifest["digest"]:
         raise BurninFormatError(f"{path} was changed after it was written. Run the burn-in again into another folder.")
     return burnin
@@ -218,10 +224,10 @@ def _read_manifest(folder: Path) -> tuple[dict[str, Any], Head]:
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text("utf-8"))
-        size, _ = manifest["shard_episodes"], manifest["digest"]
-    except (OSError, KeyError, TypeError, ValueError) as error:
+        size, _, _ = manifest["shard_episodes"], manifest["digest"], manifest["records"]
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise BurninFormatError(f"{folder} is no burn-in folder: {MANIFEST} cannot be read ({error}).") from error
-    if not isinstance(size, int) or size < 1:
+    if type(size) is not int or size < 1:
         raise BurninFormatError(f"{path}: shard_episodes must be a whole number above 0, not {size!r}.")
     return manifest, Head.parse(manifest, str(path))
 

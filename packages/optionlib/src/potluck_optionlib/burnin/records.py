@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from potluck_optionlib.burnin.plan import BurninPlan
 from potluck_optionlib.contracts import canonical_json
-from potluck_optionlib.errors import ContractMismatchError
+from potluck_optionlib.errors import BurninFormatError, ContractMismatchError
 from potluck_optionlib.game import Instance
 
 SCHEMA_VERSION = 2
@@ -283,13 +283,23 @@ def combine(columns: Sequence[Column]) -> tuple[list[tuple[Any, ...]], npt.NDArr
 
 
 def episode_digests(table: pa.Table, first: int, end: int) -> list[bytes]:
-    """sha256 of each episode's records in order, for episodes [first, end); rows are in the order of play."""
+    """sha256 of each episode's records in order, for episodes [first, end).
+
+    Every row goes into exactly one of them: raises BurninFormatError where rows lie outside or are not in the order of
+    play, because such rows would count without showing in the digest.
+    """
+    episodes = table.column("episode").to_numpy()
+    if episodes.size and (episodes[0] < first or episodes[-1] >= end or np.any(np.diff(episodes) < 0)):
+        raise BurninFormatError(
+            f"burn-in records: the episode column does not go from {first} to {end - 1} in the order of play. "
+            "Run the burn-in again."
+        )
     names = ("option", "target", "features", "outcome", "own_changed", "changed", "solo")
     values, of_row, _ = combine([Column.of(table, name) for name in names])
     texts = [canonical_json([*v[:2], json.loads(v[2]), *v[3:]]).decode() for v in values]
     steps, agents = (table.column(name).to_numpy().tolist() for name in ("step", "agent"))
     lines = [f"{s},{a},{texts[k]}\n" for s, a, k in zip(steps, agents, of_row.tolist(), strict=True)]
-    bounds = np.searchsorted(table.column("episode").to_numpy(), np.arange(first, end + 1)).tolist()
+    bounds = np.searchsorted(episodes, np.arange(first, end + 1)).tolist()
     return [
         hashlib.sha256(f"{episode}\n{''.join(lines[start:stop])}".encode()).digest()
         for episode, start, stop in zip(range(first, end), bounds[:-1], bounds[1:], strict=True)

@@ -16,16 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from potluck_optionlib.burnin.errors import BurninStorageError
+from potluck_optionlib.burnin.errors import BurninPlanError, BurninStorageError
 from potluck_optionlib.burnin.plan import BurninPlan
 from potluck_optionlib.burnin.records import SCHEMA, SCHEMA_VERSION, Burnin, episode_digests
 from potluck_optionlib.errors import BurninFormatError
 
 PART = ".part"
 _KEY = b"potluck"
+_MAY_BE_NULL = ("own_changed", "changed")
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,18 @@ class Head:
                     "Run the burn-in again."
                 )
             plan = BurninPlan(**data["plan"])
-            return cls(data["game"], data["contracts_digest"], tuple(data["solo_only"]), plan)
-        except (KeyError, TypeError) as error:
-            raise BurninFormatError(f"{origin} does not say where its records come from ({error!r}).") from error
+            game, contracts, solo_only = data["game"], data["contracts_digest"], data["solo_only"]
+            for name, value in (("game", game), ("contracts_digest", contracts)):
+                if not isinstance(value, str):
+                    raise TypeError(f"{name} must be text, not {value!r}")
+            if not isinstance(solo_only, list) or not all(isinstance(option, str) for option in solo_only):
+                raise TypeError(f"solo_only must be a list of names, not {solo_only!r}")
+        except (KeyError, TypeError, BurninPlanError) as error:
+            raise BurninFormatError(
+                f"{origin} does not say where its records come from ({error}). Run the burn-in again into another "
+                "folder."
+            ) from error
+        return cls(game, contracts, tuple(solo_only), plan)
 
 
 @dataclass(frozen=True)
@@ -110,18 +121,39 @@ def read_shard(path: Path) -> Shard:
         meta = json.loads(table.schema.metadata[_KEY])
         first, end = meta["episodes"]
         told, records = meta["sha256"], meta["records"]
-    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
+    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError, RecursionError) as error:
         raise BurninFormatError(
             f"{path} is not a burn-in file, or was cut ({type(error).__name__}). Make one with "
             "`potluck-optionlib burnin`."
         ) from error
     head = Head.parse(meta, str(path))
-    if not table.schema.equals(SCHEMA) or table.num_rows != records:
+    if not table.schema.equals(SCHEMA) or type(records) is not int or table.num_rows != records:
         raise BurninFormatError(f"{path} does not have the columns and rows that it says. Run the burn-in again.")
-    digests = episode_digests(table, first, end)
+    _check_rows(table, first, end, head.plan, path)
+    try:
+        digests = episode_digests(table, first, end)
+    except (ValueError, RecursionError) as error:
+        raise BurninFormatError(f"{path} holds features that are no JSON ({error}). Run the burn-in again.") from error
     if _sha256(digests) != told:
         raise BurninFormatError(f"{path} was changed after it was written. Run the burn-in again.")
     return Shard(head, first, end, table, digests)
+
+
+def _check_rows(table: pa.Table, first: Any, end: Any, plan: BurninPlan, path: Path) -> None:
+    """Raises unless every row lies in [first, end), in the order of play and in the setting that the plan gives it."""
+    if type(first) is not int or type(end) is not int or not 0 <= first <= end <= plan.episodes:
+        raise BurninFormatError(f"{path}: episodes {first!r} to {end!r} are not in its plan. Run the burn-in again.")
+    for name in SCHEMA.names:
+        if name not in _MAY_BE_NULL and table.column(name).null_count:
+            raise BurninFormatError(f"{path}: column {name!r} has rows without a value. Run the burn-in again.")
+    episodes, solo = (table.column(name).to_numpy() for name in ("episode", "solo"))
+    if episodes.size and (episodes[0] < first or episodes[-1] >= end or np.any(np.diff(episodes) < 0)):
+        raise BurninFormatError(
+            f"{path}: column 'episode' has rows outside of episodes {first} to {end - 1}, or out of order. "
+            "Run the burn-in again."
+        )
+    if np.any(solo != (episodes < plan.solo_episodes)):
+        raise BurninFormatError(f"{path}: column 'solo' is not what the plan says. Run the burn-in again.")
 
 
 def _sha256(digests: Sequence[bytes]) -> str:
