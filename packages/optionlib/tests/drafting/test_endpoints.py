@@ -1,10 +1,13 @@
 """Both client libraries against a real socket: replies, ends, errors, retries, keys."""
 
+import json
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 import pytest
 
 from potluck_optionlib.drafting import retry
+from potluck_optionlib.drafting.bodies import HIDDEN, Veil
 from potluck_optionlib.drafting.endpoints import Message, Reply, connect
 from potluck_optionlib.drafting.errors import (
     AuthError,
@@ -13,6 +16,7 @@ from potluck_optionlib.drafting.errors import (
     MissingClientError,
     MissingKeyError,
     RateLimitedError,
+    RedirectedError,
     RefusedRequestError,
     ServerFailedError,
     UnknownModelError,
@@ -159,10 +163,96 @@ def test_failing_servers_are_tried_again_with_doubling_pauses(endpoint_module, p
 
 
 @BOTH
-@pytest.mark.parametrize("body", ["<html>", "{}", "[]", '{"choices": []}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html>",
+        "",
+        "{}",
+        "[]",
+        "null",
+        "[" * 100_000,
+        '{"choices": []}',
+        '{"choices": {"a": 1}, "content": "abc"}',
+        '{"choices": ["a"], "content": ["abc"]}',
+        '{"choices": [{"message": "x"}], "content": [{"type": "text"}]}',
+        '{"choices": [{"message": {"content": ["a"]}}], "content": [{"type": "text", "text": 5}]}',
+        '{"choices": [{"message": {"content": 5}}], "content": null}',
+    ],
+)
 def test_bodies_that_are_no_reply(endpoint_module, provider: str, body: str) -> None:
     with pytest.raises(MalformedReplyError):
         asked(endpoint_module, provider, endpoint_module.Answer(body=body))
+
+
+@BOTH
+@pytest.mark.parametrize("usage", ['"many"', "{}", "[1]", '{"prompt_tokens": "x", "input_tokens": true}', "null"])
+def test_a_paid_reply_is_not_lost_over_its_token_counts(endpoint_module, provider: str, usage: str) -> None:
+    message = '"choices": [{"message": {"content": "fine"}}], "content": [{"type": "text", "text": "fine"}]'
+    reply, *_ = asked(endpoint_module, provider, endpoint_module.Answer(body=f'{{{message}, "usage": {usage}}}'))
+    assert (reply.text, reply.input_tokens, reply.output_tokens) == ("fine", -1, -1)
+
+
+@BOTH
+def test_lone_surrogates_are_replaced_so_that_the_reply_can_be_kept(endpoint_module, provider: str) -> None:
+    reply, *_ = asked(endpoint_module, provider, endpoint_module.Answer("a\ud800b \U0001f958"))
+    assert reply.text == "a\ufffdb \U0001f958"
+    assert reply.text.encode()
+
+
+@BOTH
+@pytest.mark.parametrize("wrap", ["{}", "Bearer {}", "x" * 297 + "{}", '\\"{}'])
+def test_an_echoed_key_is_taken_out_of_errors(endpoint_module, provider: str, wrap: str) -> None:
+    bodies = [f'{{"choices": [], "auth": {json.dumps(wrap.format(KEY))}}}', wrap.format(KEY), f'["{KEY}"]']
+    for answer in [*(endpoint_module.Answer(body=body) for body in bodies), endpoint_module.Answer(KEY, status=400)]:
+        with pytest.raises(EndpointError) as caught:
+            asked(endpoint_module, provider, answer)
+        assert KEY[:6] not in str(caught.value)
+
+
+@BOTH
+def test_an_echoed_key_is_taken_out_of_everything_that_is_kept(endpoint_module, provider: str) -> None:
+    usage = '"usage": {"prompt_tokens": 1, "input_tokens": 1}'
+    message = f'"choices": [{{"message": {{"content": "my {KEY}"}}, "finish_reason": "{KEY}"}}], "stop_reason": "{KEY}"'
+    body = f'{{{message}, "content": [{{"type": "text", "text": "my {KEY}"}}], "model": "{KEY}", {usage}}}'
+    answer = endpoint_module.Answer(body=body, headers={"x-request-id": KEY, "request-id": KEY})
+    reply, *_ = asked(endpoint_module, provider, answer)
+    assert KEY not in repr(reply)
+    assert (reply.text, reply.finish, reply.model, reply.request_id) == ("my <key>", "<key>", "<key>", "<key>")
+
+
+@pytest.mark.parametrize("key", ['sk-"quoted\\key"', "sk/with+signs=&more"])
+def test_escaped_forms_of_a_key_are_found(key: str) -> None:
+    for form in (key, json.dumps({"a": key}), repr([key]), quote(key, safe="")):
+        told = Veil(key).text(f"say {form}!")
+        assert "sk" not in told
+        assert HIDDEN in told
+
+
+def test_a_word_that_is_no_key_stays() -> None:
+    assert Veil("none").text("none of it") == "none of it"
+
+
+@BOTH
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_redirects_are_not_followed(endpoint_module, provider: str, status: int) -> None:
+    with endpoint_module.Endpoint([endpoint_module.Answer("got it")]) as other:
+        target = other.base_url(provider).replace("127.0.0.1", "me:secret@localhost")
+        away = endpoint_module.Answer(status=status, headers={"location": f"{target}/{KEY}"}, body="")
+        with pytest.raises(RedirectedError) as caught:
+            asked(endpoint_module, provider, away)
+        assert other.calls == []
+    assert target.replace("me:secret@", "") in str(caught.value)
+    assert KEY not in str(caught.value)
+    assert caught.value.status == status
+
+
+@BOTH
+@pytest.mark.parametrize("url", ["http://[::1", "http://me:secret@[::1", "not a url", "ftp://x", "http://ex ample/"])
+def test_addresses_that_are_none(provider: str, url: str) -> None:
+    with pytest.raises(UnreachableError, match="--base-url") as caught:
+        connect(settings(provider, url)).ask("", TURNS)
+    assert "secret" not in str(caught.value)
 
 
 @BOTH

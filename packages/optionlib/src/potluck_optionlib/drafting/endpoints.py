@@ -2,7 +2,8 @@
 
 The libraries come with the extra `potluck-optionlib[draft]` and are imported when a client is made. Their retries are
 switched off: `retry.py` does the waiting, so that every attempt is seen and counted. Keys are read from the
-environment, passed to the client and never kept, printed or written; error texts are searched for them.
+environment, passed to the client and never printed or written: what comes back is searched for them (`bodies.py`).
+Redirects are not followed, for they would send the whole conversation to somebody else.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
+from potluck_optionlib.drafting.bodies import Message, Reply, Veil, anthropic_reply, openai_reply
 from potluck_optionlib.drafting.errors import (
     AuthError,
     EndpointError,
@@ -20,12 +21,15 @@ from potluck_optionlib.drafting.errors import (
     MissingClientError,
     MissingKeyError,
     RateLimitedError,
+    RedirectedError,
     RefusedRequestError,
     ServerFailedError,
     UnknownModelError,
     UnreachableError,
 )
 from potluck_optionlib.drafting.settings import Endpoint, Provider
+
+__all__ = ["KEYS", "Client", "Message", "Reply", "connect"]
 
 KEYS = {Provider.OPENAI: "OPENAI_API_KEY", Provider.ANTHROPIC: "ANTHROPIC_API_KEY"}
 _KINDS: dict[int, type[EndpointError]] = {
@@ -41,31 +45,6 @@ _CURES = {
     RefusedRequestError: "The endpoint does not accept the request: check --model, --max-tokens and --temperature.",
     ServerFailedError: "The endpoint failed; try again later.",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One turn of the conversation."""
-
-    role: Literal["user", "assistant"]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the model said."""
-
-    text: str
-    finish: str
-    """The endpoint's own word for why the reply ended ("stop", "length", "end_turn", "max_tokens", ...)."""
-    truncated: bool
-    refused: bool
-    model: str
-    """The model that the endpoint says answered."""
-    request_id: str
-    input_tokens: int
-    """-1 where the endpoint does not tell."""
-    output_tokens: int
 
 
 class Client(Protocol):
@@ -90,6 +69,21 @@ def connect(endpoint: Endpoint) -> Client:
     return _AnthropicClient(endpoint, key) if endpoint.provider is Provider.ANTHROPIC else _OpenAIClient(endpoint, key)
 
 
+def _made(kind: Any, library: Any, endpoint: Endpoint, key: str) -> Any:
+    """A library's client. Raises UnreachableError where the address is none."""
+    try:
+        return kind(
+            api_key=key,
+            base_url=endpoint.base_url,
+            max_retries=0,
+            timeout=endpoint.timeout_s,
+            http_client=library.DefaultHttpxClient(follow_redirects=False, timeout=endpoint.timeout_s),
+        )
+    except Exception as error:
+        told = Veil(key).text(_address(f"{endpoint.base_url}: {error}"))
+        raise UnreachableError(f"--base-url {told}. Give an address such as http://localhost:8000/v1.") from None
+
+
 class _OpenAIClient:
     def __init__(self, endpoint: Endpoint, key: str) -> None:
         try:
@@ -98,7 +92,7 @@ class _OpenAIClient:
             raise MissingClientError(_missing("openai")) from error
         self._library: Any = openai
         self._endpoint, self._key = endpoint, key
-        self._client = openai.OpenAI(api_key=key, base_url=endpoint.base_url, max_retries=0, timeout=endpoint.timeout_s)
+        self._client = _made(openai.OpenAI, openai, endpoint, key)
         self.address = _address(self._client.base_url)
 
     def ask(self, system: str, messages: Sequence[Message]) -> Reply:
@@ -110,23 +104,10 @@ class _OpenAIClient:
             raw = self._client.chat.completions.with_raw_response.create(
                 model=self._endpoint.model, messages=turns, max_completion_tokens=self._endpoint.max_tokens, **extra
             )
-            done: Any = raw.parse()
+            body = raw.http_response.text
         except (self._library.OpenAIError, ValueError) as error:
             raise _typed(error, self._library, self._endpoint, self.address, self._key) from None
-        choices = getattr(done, "choices", None)
-        if not choices or getattr(choices[0], "message", None) is None:
-            raise MalformedReplyError(_no_message(self._endpoint, raw.text))
-        choice, usage = choices[0], done.usage
-        return Reply(
-            choice.message.content or "",
-            str(choice.finish_reason),
-            choice.finish_reason == "length",
-            choice.finish_reason == "content_filter" or bool(getattr(choice.message, "refusal", None)),
-            str(done.model),
-            str(raw.headers.get("x-request-id", "")),
-            usage.prompt_tokens if usage else -1,
-            usage.completion_tokens if usage else -1,
-        )
+        return openai_reply(body, raw.headers, Veil(self._key), _where(self._endpoint, self.address))
 
 
 class _AnthropicClient:
@@ -137,9 +118,7 @@ class _AnthropicClient:
             raise MissingClientError(_missing("anthropic")) from error
         self._library: Any = anthropic
         self._endpoint, self._key = endpoint, key
-        self._client = anthropic.Anthropic(
-            api_key=key, base_url=endpoint.base_url, max_retries=0, timeout=endpoint.timeout_s
-        )
+        self._client = _made(anthropic.Anthropic, anthropic, endpoint, key)
         self.address = _address(self._client.base_url)
 
     def ask(self, system: str, messages: Sequence[Message]) -> Reply:
@@ -155,33 +134,24 @@ class _AnthropicClient:
                 timeout=self._endpoint.timeout_s,
                 extra_body=extra,
             )
-            done: Any = raw.parse()
+            body = raw.http_response.text
         except (self._library.AnthropicError, ValueError) as error:
             raise _typed(error, self._library, self._endpoint, self.address, self._key) from None
-        content = getattr(done, "content", None)
-        if content is None:
-            raise MalformedReplyError(_no_message(self._endpoint, raw.text()))
-        usage = done.usage
-        return Reply(
-            "".join(block.text for block in content if block.type == "text"),
-            str(done.stop_reason),
-            done.stop_reason in ("max_tokens", "model_context_window_exceeded"),
-            done.stop_reason == "refusal",
-            str(done.model),
-            str(raw.headers.get("request-id", "")),
-            usage.input_tokens if usage else -1,
-            usage.output_tokens if usage else -1,
-        )
+        return anthropic_reply(body, raw.headers, Veil(self._key), _where(self._endpoint, self.address))
 
 
 def _address(url: object) -> str:
     return re.sub(r"//[^/@]*@", "//", str(url))
 
 
+def _where(endpoint: Endpoint, address: str) -> str:
+    return f"{endpoint.provider} ({endpoint.model}, {address})"
+
+
 def _typed(error: Exception, library: Any, endpoint: Endpoint, address: str, key: str) -> EndpointError:
     """The error of a client library as ours, without the key and with its cure."""
-    where = f"{endpoint.provider} ({endpoint.model}, {address})"
-    text = " ".join(str(error).replace(key, "<key>").split())[:500]
+    where = _where(endpoint, address)
+    text = " ".join(Veil(key).text(str(error)).split())[:500]
     if isinstance(error, library.APITimeoutError):
         return UnreachableError(
             f"{where} gave no reply within {endpoint.timeout_s:g} s. Raise --timeout-s or ask for less."
@@ -189,6 +159,13 @@ def _typed(error: Exception, library: Any, endpoint: Endpoint, address: str, key
     if isinstance(error, library.APIConnectionError):
         return UnreachableError(f"{where} cannot be reached: {text} Check --base-url and the network.")
     status = int(getattr(error, "status_code", 0) or 0)
+    if isinstance(error, library.APIStatusError) and 300 <= status < 400:
+        target = _address(Veil(key).text(error.response.headers.get("location", "nowhere")))[:300]
+        return RedirectedError(
+            f"{where} answered {status} and points to {target}. Redirects are not followed; if you trust that address, "
+            "give it as --base-url.",
+            status,
+        )
     if not isinstance(error, library.APIStatusError) or status < 400:
         return MalformedReplyError(f"{where} sent something that is no reply: {text}", status)
     kind = _KINDS.get(status, ServerFailedError if status >= 500 else RefusedRequestError)
@@ -200,7 +177,3 @@ def _typed(error: Exception, library: Any, endpoint: Endpoint, address: str, key
 
 def _missing(library: str) -> str:
     return f"The `{library}` client library is not installed. Install potluck-optionlib[draft]."
-
-
-def _no_message(endpoint: Endpoint, body: str) -> str:
-    return f"{endpoint.provider} ({endpoint.model}) sent a reply without a message: {body[:300]!r}. Check --base-url."

@@ -51,6 +51,10 @@ class RefusedRequestError(EndpointError):
     """Any other 4xx: the request itself is not accepted."""
 
 
+class RedirectedError(EndpointError):
+    """3xx: the endpoint points elsewhere; nothing was sent there."""
+
+
 class RateLimitedError(EndpointError):
     """429 to the last attempt, or a wait longer than allowed."""
 
@@ -64,4 +68,4 @@ class UnreachableError(EndpointError):
 
 
 class MalformedReplyError(EndpointError):
-    """A reply that the client library reads but that holds no message."""
+    """What came back is no reply, or a reply that holds no message."""
