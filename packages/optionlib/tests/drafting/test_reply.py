@@ -3,7 +3,7 @@
 import pytest
 
 from potluck_optionlib.drafting.endpoints import Reply
-from potluck_optionlib.drafting.reply import extract
+from potluck_optionlib.drafting.reply import MAX_CHARACTERS, extract
 
 MODULE = "def contracts(world):\n    return []\n"
 
@@ -53,3 +53,21 @@ def test_an_open_fence_is_named() -> None:
 def test_a_module_may_hold_backticks() -> None:
     module = f'"""Says ```."""\n{MODULE}'
     assert said(f"```python\n{module}```") == module
+
+
+def test_a_block_ends_with_the_fence_that_opened_it() -> None:
+    inner = f"{MODULE}# ```\n```\n"
+    assert said(f"````python\n{inner}````") == inner
+    assert said(f"```python\n{MODULE}``` \t\n") == MODULE
+
+
+@pytest.mark.parametrize("line", ["```a", "`" * 300 + "x", "~~~ python"])
+def test_fences_that_never_close_cost_no_more_than_other_lines(line: str) -> None:
+    """A scan that begins anew at each fence would not end within hours."""
+    assert said(f"{line}\n" * (MAX_CHARACTERS // (len(line) + 1))) == "!no_module"
+
+
+def test_replies_that_are_too_long_are_not_read() -> None:
+    module = f"```python\n{MODULE}```\n"
+    assert said(module.rjust(MAX_CHARACTERS, "\n")) == MODULE
+    assert said(module.rjust(MAX_CHARACTERS + 1, "\n")) == "!too_long"
