@@ -64,7 +64,8 @@ class OpenAIModel:
         try:
             import openai
         except ImportError as error:
-            raise JudgeUnavailable("model", "the `openai` client library is missing", "pip install 'potluck-audit[judge]'") from error
+            cure = "pip install 'potluck-audit[judge]'"
+            raise JudgeUnavailable("model", "the `openai` client library is missing", cure) from error
         key = os.environ.get(KEY, "").strip()
         if not key:
             cure = "export it; a local server that needs none takes any word, such as none"
