@@ -129,6 +129,39 @@ def test_candidates_that_raise_or_are_none_are_the_games_fault(toy) -> None:
         run(Empty(), PLAN)
 
 
+@pytest.mark.parametrize("where", ["begin", "step"])
+def test_a_game_cannot_end_the_program(toy, where) -> None:
+    def leave(self, *args):
+        raise SystemExit(0)
+
+    rows = list(run(type("Leaving", (toy.ToyGame,), {where: leave})(), BurninPlan(0, 3, 1, 20)).rows())
+    assert {row.outcome for row in rows} == {"raised:SystemExit"}
+    assert {row.episode for row in rows} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("where", ["reset", "idle", "candidates", "burnin_rows"])
+@pytest.mark.parametrize("kind", [SystemExit, Trouble])
+def test_what_a_game_raises_outside_of_options_is_its_fault(toy, where, kind) -> None:
+    def fail(self, *args):
+        raise kind("no map")
+
+    game = toy.ToyGame()
+    game.__class__ = type("Failing", (toy.ToyGame,), {where: fail})
+    with pytest.raises(GameFaultError, match=rf"toy/hands: .* raised {kind.__name__}: no map.*mend the"):
+        run(game, PLAN)
+
+
+@pytest.mark.parametrize("where", ["reset", "idle", "candidates", "burnin_rows", "begin", "step"])
+def test_ctrl_c_ends_a_burnin_everywhere(toy, where) -> None:
+    def stop(self, *args):
+        raise KeyboardInterrupt
+
+    game = toy.ToyGame()
+    game.__class__ = type("Stopped", (toy.ToyGame,), {where: stop})
+    with pytest.raises(KeyboardInterrupt):
+        run(game, PLAN)
+
+
 class Endless:
     """Mixed in: nothing ever ends."""
 

@@ -1,6 +1,9 @@
 """The command line from burn-in to a verified library, and what each command says when something is wrong."""
 
+import errno
 import json
+import os
+import re
 
 import pytest
 
@@ -13,8 +16,6 @@ SMALL = ["--solo-episodes", "6", "--team-episodes", "6"]
 def toyland(toy, monkeypatch):
     provider = toy.ToyProvider()
     monkeypatch.setattr(games, "find_provider", lambda name: provider)
-    for name in ("heldout", "remine"):
-        monkeypatch.setattr(f"potluck_optionlib.commands.{name}.find_provider", lambda _: provider)
     return provider
 
 
@@ -115,3 +116,82 @@ def test_an_unknown_game_and_an_empty_burnin_are_said(toyland, tmp_path, capsys)
     records = tmp_path / "b.parquet"
     assert code("burnin", "toy/nothing", "--out", records) == 2
     assert "known: toy/hands" in capsys.readouterr().err
+
+
+@pytest.fixture
+def full_disk(monkeypatch) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+
+
+def test_a_full_disk_leaves_the_library_that_was_there(mined, full_disk, tmp_path, capsys) -> None:
+    records, library = mined
+    before, page = library.read_bytes(), tmp_path / "page.html"
+    assert code("mine", records, "--out", library) == 2
+    assert code("remine", "toy/hands", "--library", library, "--out", library) == 2
+    assert code("mine", records, "--out", tmp_path / "new.json") == 2
+    assert code("suspect", records, "--html", page) == 2
+    assert capsys.readouterr().err.count("No space left on device") == 4
+    assert library.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.parquet", "g.json"]
+
+
+BROKEN = {
+    "empty": (b"", "is empty, which is no guard library.*Mine it again"),
+    "blank": (b" \n", "is empty"),
+    "latin": (b'{"guards": "\xe9"}', "not UTF-8"),
+    "number": (b'{"digest": 5}', "digest must be text, not 5"),
+    "null": (b'{"digest": null}', "digest must be text, not None"),
+    "float": (b'{"digest": 1.5}', r"digest must be text, not 1\.5"),
+    "deep": (b"[" * 100_000, "Not a guard library"),
+    "folder": (None, "cannot be read: Is a directory"),
+    "absent": (None, "cannot be read: No such file"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_no_library_is_refused_by_name_everywhere(mined, tmp_path, capsys, name) -> None:
+    content, complaint = BROKEN[name]
+    path = tmp_path / f"{name}.json"
+    if content is not None:
+        path.write_bytes(content)
+    elif name == "folder":
+        path.mkdir()
+    for args in (
+        ["report", path],
+        ["verify", path, "--burnin", mined[0]],
+        ["heldout", "toy/hands", path, *SMALL],
+        ["suspect", mined[0], "--library", path],
+        ["remine", "toy/hands", "--library", path],
+    ):
+        assert code(*args) == 2
+        assert re.search(f"{name}.json.*{complaint}", " ".join(capsys.readouterr().err.split()))
+
+
+def test_a_provider_without_guards_has_the_library_without_guards(mined, capsys) -> None:
+    cli.main(["heldout", "toy/hands", *SMALL])
+    assert "0 of them under a guard" in capsys.readouterr().out
+
+
+def test_where_nothing_can_be_written_nothing_is_played(toy, mined, tmp_path, capsys, monkeypatch) -> None:
+    def reset(self, seed):
+        raise AssertionError("played")
+
+    records, library = mined
+    monkeypatch.setattr(toy.ToyGame, "reset", reset)
+    monkeypatch.setattr(toy.ToyGame, "__init__", reset)
+    assert code("burnin", "toy/hands", "--out", tmp_path / "no" / "x.parquet") == 2
+    assert code("remine", "toy/hands", "--library", library, "--out", tmp_path / "no" / "x.json") == 2
+    assert code("mine", records, "--out", tmp_path / "no" / "x.json") == 2
+    assert capsys.readouterr().err.count("there is no folder") == 3
+    assert code("mine", records, "--out", tmp_path) == 2
+    assert "is no file" in capsys.readouterr().err
+
+
+def test_nothing_to_look_at_is_an_error(mined, capsys) -> None:
+    assert code("suspect", "--library", mined[1]) == 2
+    assert "burnins is empty" in capsys.readouterr().err
+    assert code("check", "toy/hands", "--episodes", "-1") == 2
+    assert "episodes must be 0 or more, not -1" in capsys.readouterr().err

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any, Protocol, runtime_checkable
 
+from potluck_optionlib.burnin.errors import GameFaultError
 from potluck_optionlib.contracts import Contract
-from potluck_optionlib.errors import NotDraftableError, UnknownGameError
+from potluck_optionlib.errors import NotDraftableError, OptionlibError, UnknownGameError
 from potluck_optionlib.game import GameProvider, SymbolicGame
 
 GROUP = "potluck.games"
+_IMPORT = "the plug-in failed on import"
 
 
 def find_provider(name: str) -> GameProvider:
@@ -19,7 +22,8 @@ def find_provider(name: str) -> GameProvider:
     known = entry_points(group=GROUP)
     for point in known:
         if point.name == engine:
-            provider: GameProvider = point.load()
+            with _faults(name, _IMPORT):
+                provider: GameProvider = point.load()
             return provider
     names = ", ".join(sorted(point.name for point in known)) or "none"
     raise UnknownGameError(f"No installed package offers games of {engine!r} (installed: {names}).")
@@ -27,10 +31,31 @@ def find_provider(name: str) -> GameProvider:
 
 def make_game(name: str) -> SymbolicGame:
     """A fresh game of this full name."""
+    provider = find_provider(name)
+    with _faults(name, "`make` raised"):
+        return provider.make(name)
+
+
+def shipped_guards(name: str) -> str:
+    """The guard library that the provider ships for a game, as text; "" where it ships none."""
+    provider = find_provider(name)
+    with _faults(name, "`guards` raised"):
+        return provider.guards(name)
+
+
+@contextmanager
+def _faults(name: str, what: str) -> Iterator[None]:
+    """A KeyError says that nobody knows the game; whatever else a plug-in raises is its fault, SystemExit too."""
     try:
-        return find_provider(name).make(name)
-    except KeyError as error:
-        raise UnknownGameError(str(error.args[0])) from error
+        yield
+    except (OptionlibError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyError) and what != _IMPORT:
+            raise UnknownGameError(str(error.args[0] if error.args else name)) from error
+        raise GameFaultError(
+            f"{name}: {what} ({type(error).__name__}: {error}). Mend the game's plug-in, or install it again."
+        ) from error
 
 
 @runtime_checkable

@@ -106,7 +106,7 @@ class GuardLibrary(_Frozen):
 
     @classmethod
     def parse(cls, text: str, *, check_digest: bool = True) -> GuardLibrary:
-        """Reads the JSON form; "" is the library without guards.
+        """Reads the JSON form; "" is the library without guards: what a provider says that ships none, never a file.
 
         Guards without a certificate are somebody's own and need no digest. `check_digest=False` is for whoever mines
         the library again and only wants to know how. Raises GuardFormatError for what is no library of this version
@@ -119,6 +119,8 @@ class GuardLibrary(_Frozen):
             if not isinstance(data, dict):
                 raise ValueError("it is not a JSON object")
             written = data.pop("digest", "")
+            if not isinstance(written, str):
+                raise ValueError(f"digest must be text, not {written!r}")
             if data.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
                 raise ValueError(f"schema version {data['schema_version']}, this program reads {SCHEMA_VERSION}")
             library = cls.model_validate(data)
@@ -127,7 +129,7 @@ class GuardLibrary(_Frozen):
             where = ".".join(map(str, first["loc"]))
             problem = f"{error.error_count()} problems, first: {where}: {first['msg']}"
             raise GuardFormatError(_UNREADABLE.format(problem)) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise GuardFormatError(_UNREADABLE.format(error)) from error
         if check_digest and (written or library.certificate is not None) and written != library.digest:
             raise GuardEditedError(

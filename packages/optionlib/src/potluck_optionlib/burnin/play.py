@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Protocol, TypeGuard, runtime_checkable
 
@@ -26,6 +27,8 @@ from potluck_optionlib.game import NOOP, Instance, SymbolicGame
 
 MAX_INSTANCES = 500
 """Targets that one option type may have in one state."""
+_ENDS = (KeyboardInterrupt, GeneratorExit)
+"""What ends a burn-in from outside; a SystemExit of a game is an exception like any other."""
 
 
 @runtime_checkable
@@ -52,7 +55,10 @@ def run(game: SymbolicGame, plan: BurninPlan, progress: Callable[[int, int], Non
 def play_episode(game: SymbolicGame, plan: BurninPlan, episode: int, ledger: Ledger) -> None:
     """Plays one episode into the ledger."""
     seed, actor = plan.episode_seed(episode), plan.actor(episode, game.spec.agents)
-    rows = game.burnin_rows(seed, actor, plan.horizon) if _quick(game) else None
+    rows, name = None, game.spec.name
+    if _quick(game):
+        with _faults(name, "`burnin_rows`"):
+            rows = game.burnin_rows(seed, actor, plan.horizon)
     if rows is None:
         rows = one_by_one(game, seed, actor, plan.horizon)
     ledger.add(episode, actor is not None, rows)
@@ -60,7 +66,23 @@ def play_episode(game: SymbolicGame, plan: BurninPlan, episode: int, ledger: Led
 
 def one_by_one(game: SymbolicGame, seed: int, actor: int | None, horizon: int) -> list[Row]:
     """The rows of one episode by the game protocol alone; `actor` plays alone unless it is None."""
-    return _Episode(game, seed, actor).play(horizon)
+    with _faults(game.spec.name, "`reset`"):
+        game.reset(seed)
+    with _faults(game.spec.name, "play outside of any option"):
+        return _Episode(game, seed, actor).play(horizon)
+
+
+@contextmanager
+def _faults(game: str, what: str) -> Iterator[None]:
+    """Whatever a game raises is its fault, SystemExit too; only who runs the burn-in can end it."""
+    try:
+        yield
+    except (OptionlibError, *_ENDS):
+        raise
+    except BaseException as error:
+        raise GameFaultError(
+            f"{game}: {what} raised {type(error).__name__}: {error}. It must work in every state; mend the game."
+        ) from error
 
 
 class _Episode:
@@ -69,7 +91,6 @@ class _Episode:
         self._rng = random.Random(seed)
         self._rows: list[Row] = []
         self._running: dict[int, tuple[int, Instance]] = {}
-        game.reset(seed)
 
     def play(self, horizon: int) -> list[Row]:
         game = self._game
@@ -79,7 +100,9 @@ class _Episode:
                     return self._rows
             try:
                 step = game.step()
-            except Exception as error:
+            except _ENDS:
+                raise
+            except BaseException as error:
                 return self._give_up(error, self._running)
             for end in step.ended:
                 self._running.pop(end.agent, None)
@@ -104,7 +127,9 @@ class _Episode:
         instance = self._rng.choice(self._candidates(agent))
         try:
             game.begin(agent, instance)
-        except Exception as error:
+        except _ENDS:
+            raise
+        except BaseException as error:
             self._give_up(error, {agent: (game.steps, instance)})
             return False
         self._running[agent] = (game.steps, instance)
@@ -113,7 +138,9 @@ class _Episode:
     def _candidates(self, agent: int) -> Sequence[Instance]:
         try:
             found = self._game.candidates(agent)
-        except Exception as error:
+        except _ENDS:
+            raise
+        except BaseException as error:
             raise GameFaultError(
                 f"{self._game.spec.name}: candidates of agent {agent} raised {type(error).__name__}: {error}. "
                 "Instantiation must work in every state; mend the contract."
@@ -132,7 +159,7 @@ class _Episode:
             )
         return found
 
-    def _give_up(self, error: Exception, running: dict[int, tuple[int, Instance]]) -> list[Row]:
+    def _give_up(self, error: BaseException, running: dict[int, tuple[int, Instance]]) -> list[Row]:
         if isinstance(error, OptionlibError):
             raise error
         outcome = f"{RAISED}{type(error).__name__}"

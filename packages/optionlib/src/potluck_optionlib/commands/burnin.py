@@ -12,6 +12,7 @@ import tyro
 from potluck_optionlib.burnin import Burnin, BurninPlan, play_folder, save
 from potluck_optionlib.burnin.folder import SHARD_EPISODES
 from potluck_optionlib.commands.console import ERRORS, say
+from potluck_optionlib.commands.files import check_output
 from potluck_optionlib.commands.play import play, shown
 from potluck_optionlib.errors import OptionlibError
 from potluck_optionlib.games import make_game
@@ -48,6 +49,7 @@ class BurninCommand:
         if self.out.suffix == ".parquet":
             if self.workers > 1:
                 raise OptionlibError("--workers: a single file is played by one process. Name a folder with --out.")
+            check_output(self.out)
             result = play(self.game, plan)
             save(result, self.out)
         else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import tyro
 
+from potluck_optionlib.burnin.errors import BurninPlanError
 from potluck_optionlib.commands.console import say
 from potluck_optionlib.games import make_game
 from potluck_optionlib.validation import check
@@ -24,6 +25,8 @@ class CheckCommand:
     """All randomness comes from here."""
 
     def run(self) -> None:
+        if self.episodes < 0:
+            raise BurninPlanError(f"check: episodes must be 0 or more, not {self.episodes}.")
         faults = check(make_game(self.game), self.episodes, self.seed)
         for fault in faults:
             say(f"{fault.rule}: {fault.text}")

@@ -9,9 +9,8 @@ import tyro
 
 from potluck_optionlib.burnin import BurninPlan, load
 from potluck_optionlib.commands.console import say
+from potluck_optionlib.commands.files import named_library
 from potluck_optionlib.commands.play import play
-from potluck_optionlib.games import find_provider
-from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.heldout import hold_out
 
 
@@ -33,9 +32,9 @@ class HeldOutCommand:
     """Another seed than the library's."""
 
     def run(self) -> None:
-        text = self.library.read_text("utf-8") if self.library else find_provider(self.game).guards(self.game)
+        library, _ = named_library(self.game, self.library)
         plan = BurninPlan(self.solo_episodes, self.team_episodes, self.seed)
-        found = hold_out(GuardLibrary.parse(text), load(self.burnin) if self.burnin else play(self.game, plan))
+        found = hold_out(library, load(self.burnin) if self.burnin else play(self.game, plan))
         for line in found.lines:
             say(line)
         say(f"{self.game}: {found.text}")

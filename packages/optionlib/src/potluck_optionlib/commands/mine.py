@@ -9,6 +9,7 @@ import tyro
 
 from potluck_optionlib.burnin import load
 from potluck_optionlib.commands.console import say
+from potluck_optionlib.commands.files import check_output, write_text
 from potluck_optionlib.mining import MIN_SUPPORT, mine
 
 
@@ -24,6 +25,7 @@ class MineCommand:
     """Failures that a guard needs."""
 
     def run(self) -> None:
+        check_output(self.out)
         library = mine([load(path) for path in self.burnins], self.min_support)
-        self.out.write_text(library.dump(), "utf-8")
+        write_text(self.out, library.dump())
         say(f"{self.out}: {len(library.guards)} guards, digest {library.digest}")

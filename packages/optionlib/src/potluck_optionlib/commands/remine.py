@@ -9,9 +9,9 @@ import tyro
 
 from potluck_optionlib.burnin import Burnin, BurninPlan
 from potluck_optionlib.commands.console import say
+from potluck_optionlib.commands.files import check_output, named_library, write_text
 from potluck_optionlib.commands.play import play
 from potluck_optionlib.errors import NoCertificateError
-from potluck_optionlib.games import find_provider
 from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.mining import mine
 
@@ -41,13 +41,14 @@ class RemineCommand:
     """Where to write the result."""
 
     def run(self) -> None:
-        text = self.library.read_text("utf-8") if self.library else find_provider(self.game).guards(self.game)
-        library = GuardLibrary.parse(text, check_digest=False)
+        if self.out is not None:
+            check_output(self.out)
+        library, text = named_library(self.game, self.library, check_digest=False)
         burnins = replay(library)
         assert library.certificate is not None
         again = mine(burnins, library.certificate.min_support)
         if self.out is not None:
-            self.out.write_text(again.dump(), "utf-8")
+            write_text(self.out, again.dump())
         if again.dump() != text:
             guards = "the guards too" if again.rules_digest != library.rules_digest else "not the guards themselves"
             say(f"{self.game}: mined again it differs ({guards}): {len(again.guards)} guards, digest {again.digest}")

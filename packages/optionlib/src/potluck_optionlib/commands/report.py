@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from potluck_optionlib.commands.files import read_library
 from potluck_optionlib.guards import GuardLibrary
 
 
@@ -21,7 +22,7 @@ class ReportCommand:
     """Guard library, JSON."""
 
     def run(self) -> None:
-        library = GuardLibrary.parse(self.library.read_text("utf-8"))
+        library = read_library(self.library)
         console = Console()
         console.print(_table(library))
         per_option = Counter(guard.option for guard in library.guards)

@@ -10,10 +10,11 @@ import tyro
 from rich.console import Console
 
 from potluck_optionlib.burnin import load
+from potluck_optionlib.burnin.errors import EmptyBurninError
 from potluck_optionlib.commands.console import ERRORS, say
+from potluck_optionlib.commands.files import check_output, read_library, write_text
 from potluck_optionlib.errors import UnknownGameError
 from potluck_optionlib.games import make_game
-from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.mining import mine
 from potluck_optionlib.suspicion import examine
 from potluck_optionlib.suspicion.show import page, table
@@ -31,11 +32,15 @@ class SuspectCommand:
     """Where to write the report as a page."""
 
     def run(self) -> None:
+        if not self.burnins:
+            raise EmptyBurninError("suspect: burnins is empty, so there is nothing to look at. Name a burn-in.")
+        if self.html is not None:
+            check_output(self.html)
         burnins = [load(path) for path in self.burnins]
-        library = GuardLibrary.parse(self.library.read_text("utf-8")) if self.library else mine(burnins)
+        library = read_library(self.library) if self.library else mine(burnins)
         found = examine(burnins, library, options=_options([burnin.game for burnin in burnins]))
         if self.html is not None:
-            self.html.write_text(page(burnins, library, found), "utf-8")
+            write_text(self.html, page(burnins, library, found))
             say(f"{self.html}: written")
         if not found:
             say("no pattern of a faulty contract")

@@ -10,6 +10,7 @@ import tyro
 
 from potluck_optionlib.burnin import Burnin, load
 from potluck_optionlib.commands.console import say
+from potluck_optionlib.commands.files import read_library
 from potluck_optionlib.commands.remine import replay
 from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.verify import rederive
@@ -25,7 +26,7 @@ class VerifyCommand:
     """The burn-ins that the certificate names, files or folders; without any they are played again."""
 
     def run(self) -> None:
-        library = GuardLibrary.parse(self.library.read_text("utf-8"))
+        library = read_library(self.library)
         findings = rederive(library, self._burnins(library))
         for finding in findings:
             say(f"{finding.flaw}: {finding.text}")
