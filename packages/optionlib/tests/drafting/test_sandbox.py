@@ -11,6 +11,7 @@ from potluck_optionlib.drafting import sandbox
 from potluck_optionlib.drafting.errors import SandboxError
 from potluck_optionlib.drafting.judgement import unsteady
 from potluck_optionlib.drafting.messages import Request, Task, Verdict
+from potluck_optionlib.drafting.screen import screen
 from potluck_optionlib.drafting.settings import Limits, Play
 from potluck_optionlib.errors import NotDraftableError
 from potluck_optionlib.games import find_draftable
@@ -90,6 +91,29 @@ def test_without_the_hook_still_nothing_can_be_written() -> None:
     stage, kind, evidence = only(judged(REAL + kept, UNHOOKED))
     assert stage == "load"
     assert (kind, "File too large" in evidence) in {("raises", True), ("crash", False)}
+
+
+NAMED = """import dataclasses, functools
+from potluck_optionlib.contracts import waiting
+
+D = dataclasses.make_dataclass("D", ["__globals__"])
+d = D(None)
+functools.update_wrapper(d, waiting, assigned=("__globals__",), updated=())
+match d:
+    case D(g):
+        found = g["__builtins__"]
+
+
+def contracts(world):
+    return [waiting()]
+"""
+
+
+def test_allowed_names_do_not_lead_to_the_real_builtins() -> None:
+    assert "pattern" in {finding.kind for finding in screen(NAMED)}
+    stage, kind, evidence = only(judged(NAMED))
+    assert (stage, kind) == ("load", "raises")
+    assert "make_dataclass" in evidence
 
 
 def test_loops_are_ended_by_cpu_time() -> None:

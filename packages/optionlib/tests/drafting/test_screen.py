@@ -1,5 +1,7 @@
 """The static screen: what it refuses, with lines, and what it lets through."""
 
+from contextlib import suppress
+
 import pytest
 
 from potluck_optionlib.drafting.allowed import MODULES, namespace, public
@@ -37,6 +39,9 @@ def test_the_prompt_s_own_example_passes(good: str) -> None:
         "from typing import NamedTuple\n\n\nclass Spot(NamedTuple):\n    x: int\n\n\nNEXT = Spot(1)._replace(x=2)",
         "try:\n    int('x')\nexcept ValueError as error:\n    SEEN = str(error)",
         "PAIRS = {a: b for a, b in zip('ab', range(2), strict=True)}",
+        "KIND = type(3)",
+        "from dataclasses import dataclass\n\n\n@dataclass\nclass A:\n    x: int\n\n\nMADE = A(x=1)",
+        "from enum import Enum\n\n\nclass Way(Enum):\n    UP = 1",
         "match 3:\n    case int(n) if n > 2:\n        N = n\n    case _:\n        N = 0",
         "def walk(*steps, **options):\n    return (step for step in steps), options",
     ],
@@ -80,6 +85,18 @@ def test_plain_python_passes_and_runs(line: str) -> None:
         ("def walk(error):\n    return error.tb_frame", "private"),
         ("def look(world):\n    return world._kitchen", "private"),
         ("match 1:\n    case int(_engine=engine):\n        pass", "private"),
+        ("from functools import update_wrapper", "import"),
+        ("from functools import cached_property, wraps", "import"),
+        ("from dataclasses import make_dataclass", "import"),
+        ("from typing import get_type_hints", "import"),
+        ("from typing import TypedDict", "import"),
+        ("from enum import EnumMeta", "import"),
+        ("class D:\n    pass\n\n\nmatch 1:\n    case D(g):\n        pass", "pattern"),
+        ("match 1:\n    case int(n):\n        pass\n    case other:\n        int = other", "pattern"),
+        ("M = type('M', (), {'__match_args__': ('__globals__',)})", "builtin"),
+        ("M = type(*[1])", "builtin"),
+        ("make = type", "builtin"),
+        ("class M(type):\n    pass", "builtin"),
         ("def contracts(world):\n    return 1", "entry"),
         ("def broken(:", "syntax"),
         ("return 5", "syntax"),
@@ -124,3 +141,26 @@ def test_modules_reach_a_draft_as_copies_that_lead_nowhere() -> None:
         exec("import os", namespace("drafted"))
     with pytest.raises(NameError):
         exec("open('x')", namespace("drafted"))
+
+
+PROBES = {
+    "copies attributes": "functools.update_wrapper",
+    "makes any fields": "dataclasses.make_dataclass",
+    "runs annotations": "typing.get_type_hints",
+    "makes a metaclass": "type(int)",
+    "makes a class of any names": "type('M', (), {})",
+    "runs a field's name": "dataclasses.dataclass(enum.Enum('E', {'__annotations__': {'x=().__class__': int}}))",
+    "writes into other modules": "enum.global_enum",
+}
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_past_the_screen_the_child_withholds_the_same(probe: str) -> None:
+    space = namespace("drafted")
+    exec("import dataclasses, enum, functools, typing", space)
+    with pytest.raises((AttributeError, TypeError)):
+        eval(PROBES[probe], space)
+    real = {name: __import__(name) for name in ("dataclasses", "enum", "functools", "typing")}
+    real["sys"] = __import__("sys")
+    with suppress(SyntaxError):
+        assert eval(PROBES[probe], {**real, "__name__": __name__}) is not None

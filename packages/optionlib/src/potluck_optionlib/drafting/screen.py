@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from potluck_optionlib.drafting.allowed import BUILTINS, MODULES, public
 from potluck_optionlib.drafting.findings import Finding, Stage
@@ -24,6 +25,8 @@ _GENERATOR_AND_FRAME_ATTRIBUTES = """
 gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await cr_origin ag_frame ag_code ag_await f_back f_builtins
 f_code f_globals f_locals f_trace tb_frame tb_next tb_lasti func_globals func_code mro
 """
+_SELF_MATCHING = frozenset(["bool", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"])
+"""Builtins whose one positional pattern is the value itself."""
 _INNARDS = frozenset(_GENERATOR_AND_FRAME_ATTRIBUTES.split())
 
 
@@ -51,6 +54,7 @@ Offence = tuple[int, str, str]
 def _offences(tree: ast.Module) -> Iterator[Offence]:
     yield from _entry(tree)
     bound = _bound(tree)
+    asked = {id(node.func) for node in ast.walk(tree) if _asks_for_a_type(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from _imports(node)
@@ -58,12 +62,13 @@ def _offences(tree: ast.Module) -> Iterator[Offence]:
             yield from _attribute(node)
         elif isinstance(node, ast.Name):
             yield from _name(node, bound)
+            if node.id == "type" and "type" not in bound and id(node) not in asked:
+                yield node.lineno, "builtin", "`type` may only be called with one argument, as in `type(x)`."
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             if _dunder(node.name) and node.name not in _SPECIAL_METHODS:
                 yield node.lineno, "dunder", f"`{node.name}` may not be defined."
         elif isinstance(node, ast.MatchClass):
-            for attribute in node.kwd_attrs:
-                yield from _word(node.lineno, attribute)
+            yield from _class_pattern(node, bound)
         elif isinstance(node, ast.arg | ast.keyword | ast.MatchAs | ast.MatchStar | ast.ExceptHandler | ast.alias):
             yield from _binding(node)
 
@@ -98,10 +103,29 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[Offence]:
                     yield node.lineno, "import", f"`{alias.name}` may not be imported from `{name}`."
 
 
+def _asks_for_a_type(node: ast.AST) -> TypeGuard[ast.Call]:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and len(node.args) == 1
+        and not isinstance(node.args[0], ast.Starred)
+        and not node.keywords
+    )
+
+
 def _attribute(node: ast.Attribute) -> Iterator[Offence]:
     own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls") and not _dunder(node.attr)
     if not own:
         yield from _word(node.lineno, node.attr)
+
+
+def _class_pattern(node: ast.MatchClass, bound: frozenset[str]) -> Iterator[Offence]:
+    """A positional pattern reads the attribute that the class names, which no reading of the source can tell."""
+    for attribute in node.kwd_attrs:
+        yield from _word(node.lineno, attribute)
+    plain = isinstance(node.cls, ast.Name) and node.cls.id in _SELF_MATCHING - bound
+    if node.patterns and not plain:
+        yield node.lineno, "pattern", "class patterns must name their attributes, as in `case Spot(x=1)`."
 
 
 def _word(line: int, attribute: str) -> Iterator[Offence]:
