@@ -40,10 +40,10 @@ def test_a_plugin_that_fails_is_named_with_its_cause(install, tmp_path, capsys, 
         games.make_game("yard/door")
     with pytest.raises(GameFaultError, match=rf"yard/door: `guards` raised \({kind.__name__}: no map\)"):
         games.shipped_guards("yard/door")
-    for args in (
-        ["burnin", "yard/door", "--out", str(tmp_path / "b")],
-        ["heldout", "yard/door"],
-        ["check", "yard/door"],
+    for command in (
+        ["burnin", "--out", str(tmp_path / "b")],
+        ["heldout"],
+        ["check"],
     ):
         with pytest.raises(SystemExit) as stop:
             cli.main([command[0], "yard/door", *command[1:]])
