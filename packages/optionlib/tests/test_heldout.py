@@ -1,5 +1,7 @@
 """Fresh play against a library: what counts as hidden, and the exact interval."""
 
+import dataclasses
+
 import pytest
 from scipy.stats import beta
 
@@ -23,6 +25,7 @@ def test_a_success_under_a_guard_is_hidden(library, recorded) -> None:
         ("pick", "explicit:NoPath", {"held": "onion"}),
         ("pick", "success", {"held": "none"}),
         solo_only=("ring",),
+        seed=1,
     )
     found = hold_out(library, fresh)
     assert (found.decisions, found.guarded, found.hidden, found.shared) == (12, 10, 2, 0)
@@ -32,7 +35,7 @@ def test_a_success_under_a_guard_is_hidden(library, recorded) -> None:
 
 def test_what_a_partner_may_have_caused_is_counted_apart(library, recorded) -> None:
     team, solo = ("ring", "success", {"held": "none"}, False), ("ring", "success", {"held": "none"}, True)
-    found = hold_out(library, recorded(*[team] * 3, solo, solo_only=("ring",)))
+    found = hold_out(library, recorded(*[team] * 3, solo, solo_only=("ring",), seed=1))
     assert (found.hidden, found.shared) == (1, 3)
 
 
@@ -52,3 +55,12 @@ def test_a_library_cannot_be_held_against_its_own_records(library, recorded) -> 
         hold_out(library, recorded(*MINED, digest="other", seed=1))
     with pytest.raises(EmptyBurninError, match="more episodes"):
         hold_out(library, recorded(solo_only=("ring",), seed=1))
+
+
+@pytest.mark.parametrize("update", [{"team_episodes": 0}, {"solo_episodes": 9}, {"horizon": 99}])
+def test_some_of_its_own_episodes_will_not_do_either(library, recorded, update) -> None:
+    part = recorded(*MINED[:5], solo_only=("ring",))
+    part = dataclasses.replace(part, plan=dataclasses.replace(part.plan, **update))
+    with pytest.raises(BurninReusedError, match=r"episodes of this burn-in \(toy/hands, seed 0\).*another seed"):
+        hold_out(library, part)
+    assert hold_out(library, dataclasses.replace(part, game="toy/probe")).decisions == 5

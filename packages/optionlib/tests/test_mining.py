@@ -1,10 +1,12 @@
 """The synthesiser on records whose right guards are known, with controls that must not be mined."""
 
+import dataclasses
 import random
 
 import pytest
 
-from potluck_optionlib.burnin.errors import EmptyBurninError
+from potluck_optionlib.burnin import Burnin
+from potluck_optionlib.burnin.errors import EmptyBurninError, SameEpisodesError, SupportError
 from potluck_optionlib.errors import ContractMismatchError, RecordError
 from potluck_optionlib.evidence import complete
 from potluck_optionlib.mining import mine
@@ -110,7 +112,7 @@ def test_outcomes_of_another_version_are_refused(recorded) -> None:
 
 def test_an_empty_burnin_is_refused_by_name(recorded) -> None:
     with pytest.raises(EmptyBurninError, match=r"toy/hands.*more episodes"):
-        mine([recorded(*rows("pick", 1, "success")), recorded()])
+        mine([recorded(*rows("pick", 1, "success")), recorded(seed=1)])
 
 
 def test_an_absolute_effect_would_veto_the_right_guard(mined) -> None:
@@ -123,7 +125,7 @@ def test_an_absolute_effect_would_veto_the_right_guard(mined) -> None:
 
 def test_pooled_burnins_veto_each_other_and_share_the_support(recorded) -> None:
     fails = recorded(*rows("cook", 9, "effect_fail", held="none"), *rows("cook", 2, "timeout", solo=False, held="none"))
-    works = recorded(*rows("cook", 1, "success", held="none"))
+    works = recorded(*rows("cook", 1, "success", held="none"), seed=1)
     other = recorded(*rows("cook", 3, "effect_fail", held="none"), seed=1)
     assert mine([fails, works]).guards == ()
     library = mine([fails, other])
@@ -135,6 +137,28 @@ def test_pooled_burnins_veto_each_other_and_share_the_support(recorded) -> None:
     ]
     assert library.certificate is not None
     assert [(ref.records, ref.seed) for ref in library.certificate.burnins] == [(11, 0), (3, 1)]
+
+
+def with_plan(burnin: Burnin, game: str = "toy/hands", **update: int) -> Burnin:
+    return dataclasses.replace(burnin, game=game, plan=dataclasses.replace(burnin.plan, **update))
+
+
+def test_the_same_episodes_never_count_twice(recorded) -> None:
+    some = recorded(*rows("cook", 3, "effect_fail", held="none"))
+    copy = with_plan(some)
+    longer, solo = with_plan(some, team_episodes=9), with_plan(some, solo_episodes=2, team_episodes=0)
+    for other in (some, copy, longer, solo, with_plan(some, horizon=21)):
+        with pytest.raises(SameEpisodesError, match=r"toy/hands with seed 0 share episodes.*another seed"):
+            mine([some, with_plan(some, seed=7), other])
+    for other in (with_plan(some, seed=1), with_plan(some, game="toy/probe")):
+        (guard,) = mine([some, other]).guards
+        assert guard.support == 6
+
+
+@pytest.mark.parametrize("least", [0, -3, True, 2.0])
+def test_a_support_that_no_guard_can_rest_on_is_refused(recorded, least) -> None:
+    with pytest.raises(SupportError, match=f"min_support must be a whole number of at least 1, not {least}"):
+        mine([recorded(*rows("pick", 9, "success", held="none"))], least)
 
 
 def test_different_contracts_do_not_mix(recorded) -> None:

@@ -195,3 +195,18 @@ def test_nothing_to_look_at_is_an_error(mined, capsys) -> None:
     assert "burnins is empty" in capsys.readouterr().err
     assert code("check", "toy/hands", "--episodes", "-1") == 2
     assert "episodes must be 0 or more, not -1" in capsys.readouterr().err
+
+
+def test_mining_refuses_what_would_count_twice_or_on_nothing(mined, tmp_path, capsys) -> None:
+    records, _ = mined
+    out = tmp_path / "twice.json"
+    assert code("mine", records, records, "--out", out) == 2
+    assert "share episodes" in capsys.readouterr().err
+    assert code("mine", records, "--out", out, "--min-support", "0") == 2
+    assert "min_support must be" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_held_out_play_of_the_librarys_own_seed_is_refused(mined, capsys) -> None:
+    assert code("heldout", "toy/hands", mined[1], "--solo-episodes", "2", "--team-episodes", "0", "--seed", "0") == 2
+    assert "Play another seed" in capsys.readouterr().err

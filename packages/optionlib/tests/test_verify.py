@@ -100,5 +100,14 @@ def test_thresholds_and_what_is_said_of_the_burnin_are_checked(library, burnin) 
     assert Flaw.THRESHOLDS in flaws(library.model_copy(update={"certificate": longer}), burnin)
 
 
+def test_a_library_mined_below_the_usual_support_is_named(burnin) -> None:
+    (finding,) = rederive(mine([burnin], 4), [burnin])
+    assert finding.flaw is Flaw.THRESHOLDS
+    assert finding.text == "min_support is 4, a guard should rest on 5 failures at least"
+    assert rederive(mine([burnin], 5), [burnin]) == ()
+    nothing = mine([burnin]).certificate.model_copy(update={"min_support": 0})
+    assert Flaw.THRESHOLDS in flaws(mine([burnin]).model_copy(update={"certificate": nothing}), burnin)
+
+
 def test_a_library_without_certificate_proves_nothing(burnin) -> None:
     assert flaws(GuardLibrary(), burnin) == [Flaw.NO_CERTIFICATE]

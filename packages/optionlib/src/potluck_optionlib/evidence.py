@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import NamedTuple
 
 from potluck_optionlib.burnin import Burnin, Tally
-from potluck_optionlib.burnin.errors import EmptyBurninError
+from potluck_optionlib.burnin.errors import EmptyBurninError, SameEpisodesError
 from potluck_optionlib.errors import ContractMismatchError, RecordError
 
 EXPLICIT = "explicit:"
@@ -66,14 +67,15 @@ class _Gathered:
 def gather(burnins: Sequence[Burnin]) -> Evidence:
     """The evidence of one or several burn-ins under the same contracts.
 
-    Raises ContractMismatchError for different contracts (or no burn-in), EmptyBurninError for an empty burn-in and
-    RecordError for an outcome or a feature that is none.
+    Raises ContractMismatchError for different contracts (or no burn-in), SameEpisodesError for episodes that would
+    count twice, EmptyBurninError for an empty burn-in and RecordError for an outcome or a feature that is none.
     """
     if len({(burnin.contracts_digest, burnin.solo_only) for burnin in burnins}) != 1:
         raise ContractMismatchError(
             "Burn-ins of different contracts (or none at all) cannot be mined together. Run them again under one "
             "version of the game."
         )
+    _check_apart(burnins)
     gathered = _Gathered()
     raised, incomplete = [0] * len(burnins), [0] * len(burnins)
     for place, burnin in enumerate(burnins):
@@ -92,6 +94,27 @@ def gather(burnins: Sequence[Burnin]) -> Evidence:
             incomplete[place] += tally.count * (len(row) < whole[tally.option])
             _add(gathered, tally, row, Source(place, tally.solo), frozenset(burnin.solo_only))
     return Evidence(gathered.rows, gathered.explicit, raised, incomplete)
+
+
+def same_episodes(game: str, seed: int, episodes: int, other: tuple[str, int, int]) -> bool:
+    """Do two burn-ins (game, seed, episodes in all) overlap?
+
+    An episode is played from the game, the seed and its number, and numbers begin at 0: two burn-ins of a game and a
+    seed share what the shorter one has, however solo and team episodes, horizons and digests differ.
+    """
+    return (game, seed) == other[:2] and min(episodes, other[2]) > 0
+
+
+def _check_apart(burnins: Sequence[Burnin]) -> None:
+    for one, other in combinations(burnins, 2):
+        plans = one.plan, other.plan
+        if one.digest == other.digest or same_episodes(
+            one.game, plans[0].seed, plans[0].episodes, (other.game, plans[1].seed, plans[1].episodes)
+        ):
+            raise SameEpisodesError(
+                f"Two burn-ins of {one.game} with seed {plans[0].seed} share episodes ({one.digest[:12]} and "
+                f"{other.digest[:12]}), which would count twice. Leave one out, or play it with another seed."
+            )
 
 
 def complete(features: Mapping[str, str], where: str) -> Row:

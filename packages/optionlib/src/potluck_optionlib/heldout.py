@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 from potluck_optionlib.burnin import Burnin
 from potluck_optionlib.burnin.errors import EmptyBurninError
 from potluck_optionlib.errors import BurninReusedError
-from potluck_optionlib.evidence import EFFECT_FAIL, SUCCESS, TIMEOUT, complete
+from potluck_optionlib.evidence import EFFECT_FAIL, SUCCESS, TIMEOUT, complete, same_episodes
 from potluck_optionlib.guards import GuardLibrary
 
 CONFIDENCE = 0.95
@@ -78,14 +78,16 @@ def hold_out(library: GuardLibrary, fresh: Burnin) -> HeldOut:
     """Fresh records under the library's guards.
 
     Raises ContractMismatchError where the contracts differ, EmptyBurninError without records and BurninReusedError for
-    a burn-in that the library was mined from.
+    a burn-in that shares episodes with one that the library was mined from.
     """
     library.check(fresh.contracts_digest)
-    if library.certificate and fresh.digest in {ref.digest for ref in library.certificate.burnins}:
-        raise BurninReusedError(
-            f"The library was mined from this burn-in ({fresh.game}, seed {fresh.plan.seed}), so it cannot contradict "
-            "it. Play another seed."
-        )
+    for ref in library.certificate.burnins if library.certificate else ():
+        mined = (ref.game, ref.seed, ref.solo_episodes + ref.team_episodes)
+        if fresh.digest == ref.digest or same_episodes(fresh.game, fresh.plan.seed, fresh.plan.episodes, mined):
+            raise BurninReusedError(
+                f"The library was mined from episodes of this burn-in ({fresh.game}, seed {fresh.plan.seed}), so they "
+                "cannot contradict it. Play another seed."
+            )
     decisions = guarded = hidden = shared = 0
     lines = []
     for tally in fresh.tallies():

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from potluck_optionlib.burnin import Burnin
+from potluck_optionlib.burnin.errors import SupportError
 from potluck_optionlib.evidence import SUCCESS, TIMEOUT, Evidence, Row, Source, Verdict, gather
 from potluck_optionlib.guards import BurninRef, Certificate, Channel, Guard, GuardLibrary, Support
 from potluck_optionlib.synthesis import Found, conjunctions
@@ -22,7 +23,15 @@ MAX_LITERALS = 2
 
 
 def mine(burnins: Sequence[Burnin], min_support: int = MIN_SUPPORT) -> GuardLibrary:
-    """The guard library of one or several burn-ins under the same contracts. Raises what `evidence.gather` raises."""
+    """The guard library of one or several burn-ins under the same contracts.
+
+    Raises SupportError for a `min_support` below 1 and what `evidence.gather` raises.
+    """
+    if type(min_support) is not int or min_support < 1:
+        raise SupportError(
+            f"min_support must be a whole number of at least 1, not {min_support!r}. "
+            f"A guard needs failures to rest on; {MIN_SUPPORT} are usual."
+        )
     evidence = gather(burnins)
     digests = [burnin.digest for burnin in burnins]
     guards = (*_explicit(evidence, digests, min_support), *_inferred(evidence, digests, min_support))

@@ -14,7 +14,7 @@ from potluck_optionlib.burnin import Burnin, Tally
 from potluck_optionlib.errors import OptionlibError
 from potluck_optionlib.evidence import EXPLICIT, RAISED, SUCCESS, TIMEOUT, complete
 from potluck_optionlib.guards import Channel, Guard, GuardLibrary, Support
-from potluck_optionlib.mining import MAX_LITERALS, mine
+from potluck_optionlib.mining import MAX_LITERALS, MIN_SUPPORT, mine
 
 
 class Flaw(StrEnum):
@@ -68,6 +68,9 @@ def _origin(library: GuardLibrary, burnins: Sequence[Burnin]) -> list[Finding]:
         found.append(
             Finding(Flaw.THRESHOLDS, f"max_literals is {certificate.max_literals}, this program's {MAX_LITERALS}")
         )
+    if certificate.min_support < MIN_SUPPORT:
+        text = f"min_support is {certificate.min_support}, a guard should rest on {MIN_SUPPORT} failures at least"
+        found.append(Finding(Flaw.THRESHOLDS, text))
     digests = {burnin.digest: burnin for burnin in burnins}
     for ref in certificate.burnins:
         if ref.digest not in digests:

@@ -33,6 +33,14 @@ class EmptyBurninError(OptionlibError):
     """A burn-in without a single record."""
 
 
+class SameEpisodesError(OptionlibError):
+    """Burn-ins that share episodes cannot be pooled: what they show would count twice."""
+
+
+class SupportError(OptionlibError):
+    """A support that no guard can be mined by."""
+
+
 class FeatureError(OptionlibError):
     """A game gave a feature that is no string, or left one out."""
 
