@@ -210,3 +210,12 @@ def test_mining_refuses_what_would_count_twice_or_on_nothing(mined, tmp_path, ca
 def test_held_out_play_of_the_librarys_own_seed_is_refused(mined, capsys) -> None:
     assert code("heldout", "toy/hands", mined[1], "--solo-episodes", "2", "--team-episodes", "0", "--seed", "0") == 2
     assert "Play another seed" in capsys.readouterr().err
+
+
+def test_a_game_that_leaves_is_not_checked_as_sound(toy, toyland, capsys, monkeypatch) -> None:
+    def leave(self):
+        raise SystemExit(0)
+
+    monkeypatch.setattr(toy.ToyGame, "step", leave)
+    assert code("check", "toy/hands") == 2
+    assert "raised SystemExit(0)" in capsys.readouterr().err
