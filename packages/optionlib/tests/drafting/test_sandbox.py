@@ -1,6 +1,7 @@
 """The child process: hostile modules past the screen, every way of dying, and controls without the protections."""
 
 import os
+import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +32,11 @@ def contracts(world):
 """
 """Goes around the screen: functions of other modules lead to the real builtins."""
 RUN = "from potluck_optionlib.drafting.runner import main; main()"
-UNHOOKED = (sys.executable, "-P", "-c", f"import sys; sys.addaudithook = lambda hook: None; {RUN}")
+_OFF = "import sys; sys.addaudithook = lambda hook: None; "
+_OPEN = "from potluck_optionlib.drafting import seccomp; seccomp.install = lambda: False; "
+UNHOOKED = (sys.executable, "-P", "-c", f"{_OFF}{_OPEN}{RUN}")
+UNSEEN = (sys.executable, "-P", "-c", f"{_OFF}{RUN}")
+"""Without the hook, as native code is."""
 UNLIMITED = (sys.executable, "-P", "-c", f"import resource; resource.setrlimit = lambda *a: None; {RUN}")
 ESCAPES = {
     "reads a file": ("real['open']('/etc/hostname').read()", "open"),
@@ -91,6 +96,38 @@ def test_without_the_hook_still_nothing_can_be_written() -> None:
     stage, kind, evidence = only(judged(REAL + kept, UNHOOKED))
     assert stage == "load"
     assert (kind, "File too large" in evidence) in {("raises", True), ("crash", False)}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bring('os').fork()",
+        "bring('os').execv('/bin/true', ['true'])",
+        "bring('socket').socket()",
+        "bring('os').mkdir('left')",
+        "bring('os').unlink('left')",
+        "real['open']('left', 'w')",
+        "bring('os').kill(1, 0)",
+        "bring('os').setsid()",
+    ],
+)
+def test_the_kernel_refuses_what_the_hook_does_not_see(line: str) -> None:
+    assert "PermissionError: [Errno 1]" in only(judged(REAL + line, UNSEEN))[2]
+
+
+def test_threads_are_allowed() -> None:
+    line = "t = bring('threading').Thread(target=int)\nt.start()\nt.join()"
+    assert judged(REAL + line).findings == ()
+
+
+@pytest.mark.parametrize("module", ["_posixsubprocess", "pyarrow.fs", "pyarrow._fs", "pyarrow.parquet"])
+def test_modules_that_act_unseen_are_gone(module: str) -> None:
+    _, kind, evidence = only(judged(REAL + f"bring('{module}')"))
+    assert kind == "breach"
+    assert f"`import` ({module}" in evidence
+    seen = f"left = [m for m in bring('sys').modules if m == '{module}']\nassert not left"
+    assert judged(REAL + seen).findings == ()
 
 
 NAMED = """import dataclasses, functools
