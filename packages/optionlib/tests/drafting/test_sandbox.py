@@ -202,6 +202,12 @@ def test_errors_name_the_drafted_line() -> None:
     assert only(judged(source))[2] == "KeyError: 'missing' (line 3: return table['missing'])"
 
 
+def test_errors_that_are_no_proper_text_are_told() -> None:
+    assert only(judged("def contracts(world):\n    raise ValueError(chr(0xD800))\n"))[2].startswith(
+        r"ValueError: \ud800"
+    )
+
+
 @pytest.mark.parametrize("given", ["None", "[1]", "world.stores", "(c for c in [])"])
 def test_contracts_must_be_contracts(given: str) -> None:
     assert only(judged(f"def contracts(world):\n    return {given}\n"))[:2] == ("load", "returns")

@@ -76,7 +76,8 @@ def _answer(request: Request, provider: DraftableProvider, send: Callable[[Event
         limit = request.limits.memory_mb
         return Verdict(findings=(_finding(stage, "memory", f"more than {limit} MiB were asked for."),))
     except Exception as error:
-        text = f"{type(error).__name__}: {str(error)[:500]}{where(error, request.source)}"
+        told = str(error)[:500].encode("utf-8", "backslashreplace").decode()
+        text = f"{type(error).__name__}: {told}{where(error, request.source)}"
         return Verdict(findings=(_finding(stage, "raises", text),))
 
 
