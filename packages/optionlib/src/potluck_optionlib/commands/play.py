@@ -48,5 +48,5 @@ class Display:
             self._spoken = clock
             played = now.done - now.found
             left = elapsed / played * (now.total - now.done) if played else 0.0
-            line = f"{self._game}: {now.done}/{now.total} episodes, {speed}, {left:.0f} s left"
-            ERRORS.print(line, highlight=False, soft_wrap=True)
+            parts = (f"{self._game}: {now.done}/{now.total} episodes", speed, f"{left:.0f} s left")
+            ERRORS.print(", ".join(filter(None, parts)), highlight=False, soft_wrap=True)
