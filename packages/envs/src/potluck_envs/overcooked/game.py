@@ -28,7 +28,7 @@ from potluck_envs.overcooked.options import (
     World,
     library,
 )
-from potluck_envs.overcooked.traffic import Chef, Wish, lot, plan
+from potluck_envs.overcooked.traffic import Chef, lot, plan
 from potluck_optionlib.burnin import Row
 from potluck_optionlib.contracts import Change, Contract, contracts_digest
 from potluck_optionlib.game import (
@@ -46,13 +46,13 @@ from potluck_optionlib.game import (
 )
 from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.menus import one_by_one
+from potluck_optionlib.planners import Wish
 
 ENGINE = "overcooked-ai 1.1.0"
 DYNAMICS = "start_cooking"
 PRIMITIVES = (*FACINGS, "stay", "interact")
 _PRIMITIVES = {Instance(PRIMITIVE, name): action for action, name in enumerate(PRIMITIVES)}
 _ON_COUNTERS = (DROP, TAKE)
-
 
 Contracts = tuple[Contract[World], ...]
 

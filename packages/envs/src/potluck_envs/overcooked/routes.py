@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from potluck_envs.overcooked.layout import INTERACT, STAY, Layout
-from potluck_envs.overcooked.traffic import Chef, Wish, plan
+from potluck_envs.overcooked.traffic import Chef, plan
+from potluck_optionlib.planners import Wish
 
 _KEPT = 1 << 17
 """Joint steps that are kept at most."""

@@ -14,24 +14,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from potluck_envs.overcooked.layout import FAR, INTERACT, STAY, Layout
+from potluck_optionlib.planners import Wish
 
 _GRANTS = 2
-
-
-class Wish(Enum):
-    """What a chef wants of this step."""
-
-    GO = auto()
-    """Get to its target."""
-    ACT = auto()
-    """Interact: it faces its target."""
-    HOLD = auto()
-    """Stay, but make way when asked."""
-    FIXED = auto()
-    """Never move."""
 
 
 @dataclass(slots=True)
