@@ -149,7 +149,7 @@ async def _cooperate(results: AuditResults, players: Players | None, intervals: 
     if len(values.returns) > 1:
         results.metrics += cooperation(values, team.name, team.unit, intervals)
     if is_complete(values):
-        results.metrics += credit(values, team.name, team.unit, intervals).credits
+        results.metrics += credit(values, team.name, team.unit, intervals).metrics
 
 
 def _wanted(values: CoalitionValues) -> list[Coalition]:
