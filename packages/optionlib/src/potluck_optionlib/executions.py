@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,13 @@ class Turn:
     primitive: str = ""
     last: bool = False
     """What it plays now is what the effect is judged around."""
+    act: str = ""
+    """What it plays if the plan lets it act."""
+    acts_last: bool = True
+    """Is that what the effect is judged around?"""
+    goal: Collection[tuple[int, int]] = ()
+    """Cells that end the execution once one is entered."""
+    away: bool = False
     before: Facts | None = None
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,8 @@ FAR = 32_000
 STAY = -1
 """The next action of a pose that is at its target, or cannot get there."""
 _KEPT = 64
+_KEPT_ENTRIES = 1 << 23
+"""Distances that the tables of all kept closings may hold together."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Table:
     distance: npt.NDArray[np.int16]
     action: npt.NDArray[np.int8]
     """Index into the grid's ways, or STAY."""
-    _rows: dict[int, list[int]]
+    _rows: dict[int, list[int]] = field(default_factory=dict)
+    _nearest: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
 
     def row(self, target: int) -> list[int]:
         """The distances to one target as a list, for quick look-ups."""
@@ -41,6 +44,14 @@ class Table:
         if row is None:
             row = self._rows[target] = self.distance[target].tolist()
         return row
+
+    def nearest(self, targets: tuple[int, ...]) -> list[int]:
+        """[pose]: the nearest of several targets, the first among equals."""
+        found = self._nearest.get(targets)
+        if found is None:
+            order = self.distance[list(targets)].argmin(axis=0)
+            found = self._nearest[targets] = np.array(targets)[order].tolist()
+        return found
 
 
 class Field:
@@ -143,7 +154,7 @@ class Field:
         nearer = distance[self.successors]
         action = nearer.argmin(axis=0).astype(np.int8)
         action[nearer.min(axis=0) >= distance] = STAY
-        return Table(np.ascontiguousarray(distance.T), np.ascontiguousarray(action.T), {})
+        return Table(np.ascontiguousarray(distance.T), np.ascontiguousarray(action.T))
 
 
 class Grid:
@@ -161,6 +172,7 @@ class Grid:
         self.targets: tuple[Cell, ...] = tuple(sorted(set(around), key=lambda cell: (cell[1], cell[0])))
         self.target_index: Mapping[Cell, int] = {cell: i for i, cell in enumerate(self.targets)}
         self._entered, self._kept = self._moves()
+        self._most = max(2, min(_KEPT, _KEPT_ENTRIES // (self.size * len(self.targets) or 1)))
         self._fields: OrderedDict[frozenset[Cell], Field] = OrderedDict()
 
     def pose(self, pose: Pose) -> int:
@@ -177,13 +189,21 @@ class Grid:
             return self.motion.stay
         return self.motion.ways[self.facings[pose % len(self.facings)]][way].primitive
 
+    def move(self, pose: int, way: int) -> tuple[str, Cell]:
+        """The name of a way from a pose, or of staying, and the cell that it tries."""
+        x, y = self.cell(pose)
+        if way < 0:
+            return self.motion.stay, (x, y)
+        tried = self.motion.ways[self.facings[pose % len(self.facings)]][way]
+        return tried.primitive, (x + tried.dx, y + tried.dy)
+
     def field(self, closed: Iterable[Cell] = ()) -> Field:
         """The tables with these cells closed."""
         key = frozenset(closed)
         field = self._fields.get(key)
         if field is None:
             field = self._fields[key] = Field(self, key)
-            if len(self._fields) > _KEPT:
+            if len(self._fields) > self._most:
                 self._fields.popitem(last=False)
         else:
             self._fields.move_to_end(key)
