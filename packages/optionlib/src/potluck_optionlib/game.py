@@ -78,6 +78,7 @@ class Event:
 
     kind: str
     agent: int
+    """Who did it; -1 where nobody did."""
     object: str = ""
     place: str = ""
     x: int = -1

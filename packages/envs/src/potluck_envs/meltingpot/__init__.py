@@ -1,0 +1,1 @@
+"""Melting Pot: the real dm-meltingpot engine on dmlab2d, two substrates of seven agents."""

@@ -1,0 +1,202 @@
+"""Melting Pot as an engine of episodes: whole frames, exact returns to any moment, and lazy use of a dmlab2d core.
+
+dmlab2d cannot save its state, but the same seed, actions and reseeds lead to the same state. A `Moment` is this log
+with the frame that it led to, so that looking at a moment needs no engine; only playing on from it brings a core there,
+by playing the log again. A core is taken when it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from typing import NamedTuple, Protocol
+
+from potluck_envs.errors import InvalidField
+from potluck_envs.meltingpot.core import Core
+from potluck_envs.meltingpot.frame import Change, Frame, Frames
+from potluck_envs.meltingpot.lab import MAX_SEED
+from potluck_envs.meltingpot.level import level
+from potluck_envs.meltingpot.substrates import Substrate, substrate
+
+
+class Moment(NamedTuple):
+    """Where an episode stands: equal moments are equal states of the engine, hidden randomness included."""
+
+    seed: int
+    moves: bytes
+    """One byte per agent and step: an index into the substrate's actions."""
+    reseeds: tuple[tuple[int, int], ...]
+    """Steps before which the randomness was replaced, with the seeds."""
+    frame: Frame
+
+
+class CoreLike(Protocol):
+    """A core in this process or in one of its own."""
+
+    def start(self, seed: int) -> Change: ...
+
+    def advance(self, actions: bytes) -> Change: ...
+
+    def replay(self, agents: int, begun: int, moves: bytes, reseeds: Sequence[tuple[int, int]]) -> None: ...
+
+    def reseed(self, seed: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Engine:
+    """One episode of a substrate at a time. Not thread-safe.
+
+    horizon: steps after which the engine itself says `done`; None leaves the end to the player. stochastic_ending: the
+    substrate's own ending rule instead, by which it may end every 100 steps from the 1000th on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        horizon: int | None = None,
+        stochastic_ending: bool = False,
+        core: Callable[[Substrate, int | None, bool], CoreLike] = Core,
+    ) -> None:
+        self.substrate = substrate(name)
+        self.level = level(name)
+        self._make = core
+        self._options = horizon, stochastic_ending
+        self._index = {action: number for number, action in enumerate(self.substrate.actions)}
+        self._frames = Frames(self.level.width, self.level.height)
+        self._core: CoreLike | None = None
+        self._at: tuple[int, int, int] | None = None
+        """Where the core stands: seed, number of steps, number of reseeds. None where that is not on our log."""
+        self._seed = 0
+        self._moves = bytearray()
+        self._reseeds: list[tuple[int, int]] = []
+        self._frame: Frame | None = None
+
+    def begin(self, seed: int) -> None:
+        """A new episode; the engine starts it when it is first looked at or played."""
+        self._forget_place()
+        self._seed, self._frame = seed, None
+        self._moves, self._reseeds = bytearray(), []
+
+    def reset(self, seed: int) -> Frame:
+        """A new episode and its first frame."""
+        self.begin(seed)
+        return self.frame
+
+    @property
+    def frame(self) -> Frame:
+        """The present state."""
+        if self._frame is None:
+            core = self._taken()
+            self._frame = self._frames.begin(core.start(engine_seed(self._seed)))
+            self._at = self._seed, 0, 0
+            for _, seed in self._reseeds:
+                core.reseed(engine_seed(seed))
+            self._at = self._here()
+        return self._frame
+
+    def step(self, actions: Sequence[str]) -> Frame:
+        """Plays one action per agent, by name. Raises InvalidField; after the engine's end, too."""
+        moves = self._encoded(actions)
+        before = self.frame
+        if before.done:
+            raise InvalidField("actions", "the engine has ended the episode", "reset it, or go back to a moment")
+        change = self._brought_here().advance(moves)
+        self._moves += moves
+        self._at = self._here()
+        self._frame = self._frames.go_on(before, change)
+        return self._frame
+
+    def reseed(self, seed: int) -> None:
+        """Replaces the randomness of everything that follows."""
+        if self._at is not None and self._at == self._here():
+            self._taken().reseed(engine_seed(seed))
+            self._reseeds.append((self._steps, seed))
+            self._at = self._here()
+        else:
+            self._reseeds.append((self._steps, seed))
+
+    @property
+    def actions_so_far(self) -> tuple[tuple[str, ...], ...]:
+        """Names of all actions since the start, step by step."""
+        names, agents = self.substrate.actions, self.substrate.agents
+        moves = self._moves
+        return tuple(tuple(names[m] for m in moves[i : i + agents]) for i in range(0, len(moves), agents))
+
+    def moment(self) -> Moment:
+        """The present moment, for `go_to`."""
+        return Moment(self._seed, bytes(self._moves), tuple(self._reseeds), self.frame)
+
+    def go_to(self, moment: Moment) -> None:
+        """Stands at a moment of any episode of the same substrate and options; it stays good."""
+        if not self._leads_to(moment):
+            self._forget_place()
+        self._seed, self._moves, self._reseeds = moment.seed, bytearray(moment.moves), list(moment.reseeds)
+        self._frame = moment.frame
+
+    def close(self) -> None:
+        """Gives the core back. The episode can still be gone on with."""
+        if self._core is not None:
+            self._core.close()
+        self._core = self._at = None
+
+    @property
+    def _steps(self) -> int:
+        return len(self._moves) // self.substrate.agents
+
+    def _here(self) -> tuple[int, int, int]:
+        return self._seed, self._steps, len(self._reseeds)
+
+    def _forget_place(self) -> None:
+        self._at = None
+
+    def _leads_to(self, moment: Moment) -> bool:
+        """Whether the core stands on the way to a moment."""
+        if self._at is None:
+            return False
+        seed, steps, reseeds = self._at
+        size = steps * self.substrate.agents
+        return (
+            seed == moment.seed
+            and self._moves[:size] == moment.moves[:size]
+            and len(moment.moves) >= size
+            and tuple(self._reseeds[:reseeds]) == moment.reseeds[:reseeds]
+            and all(step >= steps for step, _ in moment.reseeds[reseeds:])
+        )
+
+    def _taken(self) -> CoreLike:
+        if self._core is None:
+            self._core = self._make(self.substrate, *self._options)
+        return self._core
+
+    def _brought_here(self) -> CoreLike:
+        """The core, at the place where the log ends."""
+        core = self._taken()
+        if self._at == self._here():
+            return core
+        if self._at is None:
+            core.start(engine_seed(self._seed))
+            self._at = self._seed, 0, 0
+        _, steps, reseeds = self._at
+        moves = bytes(self._moves[steps * self.substrate.agents :])
+        due = [(step, engine_seed(seed)) for step, seed in self._reseeds[reseeds:]]
+        core.replay(self.substrate.agents, steps, moves, due)
+        self._at = self._here()
+        return core
+
+    def _encoded(self, actions: Sequence[str]) -> bytes:
+        if len(actions) != self.substrate.agents:
+            cure = f"send one for each of the {self.substrate.agents} agents of {self.substrate.name}"
+            raise InvalidField("actions", f"{len(actions)} came", cure)
+        try:
+            return bytes([self._index[action] for action in actions])
+        except KeyError as error:
+            known = ", ".join(self.substrate.actions)
+            raise InvalidField("actions", f"there is no action {error.args[0]!r}", f"use one of {known}") from None
+
+
+def engine_seed(seed: int) -> int:
+    """An episode's seed in the engine's range; the seeds that are in it already stay what they are."""
+    if 0 <= seed < MAX_SEED:
+        return seed
+    return int.from_bytes(blake2b(str(seed).encode(), digest_size=8).digest(), "big") % MAX_SEED
