@@ -11,6 +11,7 @@ import tyro
 from potluck.rpc.errors import PotluckError
 from potluck_audit.commands.console import SERVICE, tell
 from potluck_audit.commands.figures import FiguresCommand
+from potluck_audit.commands.gate import GateCommand
 from potluck_audit.commands.run import RunCommand
 from potluck_audit.commands.serve import ServeCommand
 from potluck_audit.commands.table import TableCommand
@@ -19,6 +20,7 @@ from potluck_audit.commands.whowhen import WhoWhenCommand
 Command = (
     Annotated[ServeCommand, tyro.conf.subcommand("serve")]
     | Annotated[RunCommand, tyro.conf.subcommand("run")]
+    | Annotated[GateCommand, tyro.conf.subcommand("gate")]
     | Annotated[TableCommand, tyro.conf.subcommand("table")]
     | Annotated[FiguresCommand, tyro.conf.subcommand("figures")]
     | Annotated[WhoWhenCommand, tyro.conf.subcommand("whowhen")]

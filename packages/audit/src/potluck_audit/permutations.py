@@ -7,6 +7,9 @@ the other, which lowers the variance and keeps the estimate unbiased. The pairs 
 are not: a standard error counts pairs, s / sqrt(pairs). Along one order the marginals telescope, so that they sum to
 v(N) - v(∅) exactly; that is checked for every order, since a mix-up of player and place breaks it.
 
+A player whose pairs all agree is not known without error: who decides one order in a thousand looks like nobody. As if
+one further pair had differed by the largest contribution seen, its standard error is that contribution by pairs + 1.
+
 A game's value here is a vector, one number an episode (or one number alone). Two errors add up: few orders, and few
 episodes.
 """
@@ -85,23 +88,25 @@ class Sampled(Generic[Player]):
         """Standard errors from the choice of orders, the episodes as given. None with one pair."""
         if self.pairs < 2:
             return dict.fromkeys(self.players)
-        spread = self.by_pair.mean(axis=2).std(axis=0, ddof=1) / sqrt(self.pairs)
+        means = self.by_pair.mean(axis=2)
+        alike = (means == means[0]).all(axis=0)
+        spread = np.where(alike, np.abs(means).max() / (self.pairs + 1), means.std(axis=0, ddof=1) / sqrt(self.pairs))
         return dict(zip(self.players, spread.tolist(), strict=True))
 
     def interval(self, player: Player, confidence: float) -> tuple[float, float] | None:
-        """Student's t interval of a player's value over orders and episodes; None with one pair or one episode.
+        """Student's t interval of a player's value over orders and episodes; None with one pair.
 
         The variances of pair means and of episode means add up; what varies with both counts in either, so that the
         interval errs on the wide side. Degrees of freedom after Welch and Satterthwaite. Where the value of the game
         is one exact number (no episodes), only the orders count.
         """
         own = self.by_pair[:, self.players.index(player), :]
-        parts = [(own.mean(axis=1), self.pairs)]
-        if own.shape[1] > 1:
-            parts.append((own.mean(axis=0), own.shape[1]))
-        if any(count < 2 for _, count in parts):
+        error, episodes = self.errors[player], own.shape[1]
+        if error is None:
             return None
-        variances = [(float(means.var(ddof=1)) / count, count) for means, count in parts]
+        variances = [(error**2, self.pairs)]
+        if episodes > 1:
+            variances.append((float(own.mean(axis=0).var(ddof=1)) / episodes, episodes))
         total = sum(variance for variance, _ in variances)
         centre = float(own.mean())
         if total == 0:

@@ -43,16 +43,16 @@ async def complete(
     episodes = [e for e in team.episodes if e.seed in set(values.seeds)]
     setting = setting_of(EpisodeSet(team.name, episodes, team.unit), players.greedy)
     records = hashlib.sha256("\n".join(e.digest for e in episodes).encode()).hexdigest()
-    stage = Stage(setting, players, team.name, verified=records)
+    stage = Stage(setting, players.run, team.name, verified=records)
 
     async def verify() -> None:
         on_stage("executing the records again", 0, len(episodes))
         await _execute_again(episodes, players)
         on_stage("playing the team again", 0, min(VERIFIED, len(episodes)))
-        await _play_again(episodes[:VERIFIED], own, stage)
+        await _play_again(episodes[:VERIFIED], own, stage, players)
 
     lineups = [Lineup(own, members, values.baseline) for members in missing]
-    played = await stage.play(lineups, on_stage, verify, [whole(own)])
+    played = await stage.play(lineups, players, on_stage, verify, [whole(own)])
     returns = {c: tuple(one.team_return for one in p) for c, p in zip(missing, played, strict=True)}
     return replace(values, returns={**values.returns, **returns})
 
@@ -92,8 +92,8 @@ async def _execute_again(episodes: Sequence[Episode], players: Players) -> None:
     await asyncio.gather(*(one(episode) for episode in episodes if episode.recording))
 
 
-async def _play_again(episodes: Sequence[Episode], own: Mapping[str, str], stage: Stage) -> None:
-    (played,) = await stage.play_now([whole(own)], len(episodes))
+async def _play_again(episodes: Sequence[Episode], own: Mapping[str, str], stage: Stage, players: Players) -> None:
+    (played,) = await stage.play_now([whole(own)], players, len(episodes))
     for episode, again in zip(episodes, played, strict=True):
         if again.digest != episode.digest:
             raise Diverged(

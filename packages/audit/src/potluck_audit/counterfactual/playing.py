@@ -59,7 +59,7 @@ class Stage:
     def __init__(
         self,
         setting: Setting,
-        players: Players,
+        run: Path,
         name: str,
         *,
         detail: env_pb.Detail.ValueType = env_pb.DETAIL_DECISIONS,
@@ -67,11 +67,10 @@ class Stage:
     ) -> None:
         """`name` says what for, such as an episode set; `verified` names the records that the play was held against."""
         self.setting = setting
-        self.players = players
         self._name = name
         self._detail = detail
         self._verified = verified
-        self._shelf = Shelf(players.run)
+        self._shelf = Shelf(run)
 
     def key(self, lineup: Lineup) -> Key:
         return {
@@ -90,6 +89,7 @@ class Stage:
     async def play(
         self,
         lineups: Sequence[Lineup],
+        players: Players,
         on_stage: OnStage,
         before: Callable[[], Awaitable[None]] | None = None,
         also_held: Sequence[Lineup] = (),
@@ -98,16 +98,16 @@ class Stage:
         distinct = {key_digest(self.key(lineup)): lineup for lineup in lineups}
         missing = [lineup for lineup in distinct.values() if self.known(lineup) is None]
         if missing:
-            await self._check_library()
+            await self._check_library(players)
             async with AsyncExitStack() as stack:
-                await self._hold(stack, [*missing, *also_held])
+                await self._hold(stack, [*missing, *also_held], players)
                 if before is not None:
                     await before()
-                await self._play_missing(missing, len(distinct), on_stage)
+                await self._play_missing(missing, len(distinct), players, on_stage)
         on_stage("line-ups played", len(distinct), len(distinct))
         return [self.known(lineup) or () for lineup in lineups]
 
-    async def _play_missing(self, missing: Sequence[Lineup], total: int, on_stage: OnStage) -> None:
+    async def _play_missing(self, missing: Sequence[Lineup], total: int, players: Players, on_stage: OnStage) -> None:
         clock = Clock(len(missing))
         side_by_side = max(1, MAX_LIVE // len(self.setting.draws))
         for start in range(0, len(missing), side_by_side):
@@ -116,10 +116,12 @@ class Stage:
             more = f" and {len(batch) - 1} more" if len(batch) > 1 else ""
             done = total - len(missing) + start
             on_stage(f"playing {batch[0].label}{with_whom}{more}{clock.words(start)}", done, total)
-            for lineup, played in zip(batch, await self.play_now(batch), strict=True):
+            for lineup, played in zip(batch, await self.play_now(batch, players), strict=True):
                 self._shelf.put(self.key(lineup), played)
 
-    async def play_now(self, lineups: Sequence[Lineup], draws: int | None = None) -> list[tuple[Played, ...]]:
+    async def play_now(
+        self, lineups: Sequence[Lineup], players: Players, draws: int | None = None
+    ) -> list[tuple[Played, ...]]:
         """Plays without a look at the shelf; with `draws` only the first of them. Adapters must be held."""
         wanted = self.setting.draws[:draws]
         specs = [
@@ -138,25 +140,25 @@ class Stage:
             for draw in wanted
         ]
         asked = any(spec.policies for spec in specs)
-        results = await play(specs, self.players.envs, self.players.policy if asked else None, self.setting.options)
+        results = await play(specs, players.envs, players.policy if asked else None, self.setting.options)
         by_lineup = [results[at : at + len(wanted)] for at in range(0, len(results), len(wanted))]
         return [
             tuple(_played(result, lineup, self._detail) for result in own)
             for lineup, own in zip(lineups, by_lineup, strict=True)
         ]
 
-    async def _hold(self, stack: AsyncExitStack, lineups: Sequence[Lineup]) -> None:
+    async def _hold(self, stack: AsyncExitStack, lineups: Sequence[Lineup], players: Players) -> None:
         asked = any(lineup.seats.policies for lineup in lineups)
-        if self.players.policy is None:
+        if players.policy is None:
             if asked:
                 raise InvalidRequest("services.policy", "coalitions need the agents' policies", "name a policy server")
             return
         if not asked:
             return
         digests = {digest: agent for lineup in lineups for digest, agent in lineup.adapters.items()}
-        runs = (self.players.run, *self.players.other_runs)
-        await stack.enter_async_context(held(self.players.policy, digests, *runs))
-        served = (await self.players.policy.describe()).base_digest
+        runs = (players.run, *players.other_runs)
+        await stack.enter_async_context(held(players.policy, digests, *runs))
+        served = (await players.policy.describe()).base_digest
         if self.setting.base_digest and served != self.setting.base_digest:
             raise AuditError(
                 Reason.WRONG_BASE,
@@ -165,8 +167,8 @@ class Stage:
                 "serve the backbone that the run was trained on",
             )
 
-    async def _check_library(self) -> None:
-        game = (await self.players.envs.games()).get(self.setting.game)
+    async def _check_library(self, players: Players) -> None:
+        game = (await players.envs.games()).get(self.setting.game)
         if game is None:
             return  # the env server says so itself, with the games that it has
         ours, theirs = self.setting.library_digest, game.library_digest

@@ -79,5 +79,8 @@ class Decoupling:
     reason: str
     checkpoints: Sequence[CheckpointVerdict]
     comparisons: Sequence[Comparison] = ()
+    references: Sequence[Metric] = ()
+    """`return` of the teams `uniform` and `frozen` (the key) on the same seeds."""
     level: float = 0.05
+    """Of the corrected tests."""
     unit: str = "reward"
