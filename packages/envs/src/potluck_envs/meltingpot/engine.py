@@ -12,10 +12,10 @@ from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 from potluck_envs.errors import InvalidField
-from potluck_envs.meltingpot.core import Core
 from potluck_envs.meltingpot.frame import Change, Frame, Frames
 from potluck_envs.meltingpot.lab import MAX_SEED
 from potluck_envs.meltingpot.level import level
+from potluck_envs.meltingpot.process import ProcessCore
 from potluck_envs.meltingpot.substrates import Substrate, substrate
 
 
@@ -48,7 +48,8 @@ class Engine:
     """One episode of a substrate at a time. Not thread-safe.
 
     horizon: steps after which the engine itself says `done`; None leaves the end to the player. stochastic_ending: the
-    substrate's own ending rule instead, by which it may end every 100 steps from the 1000th on.
+    substrate's own ending rule instead, by which it may end every 100 steps from the 1000th on. core: `ProcessCore`, or
+    `Core` for an engine in this process, which saves a tenth of the time and takes the process along when it fails.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Engine:
         name: str,
         horizon: int | None = None,
         stochastic_ending: bool = False,
-        core: Callable[[Substrate, int | None, bool], CoreLike] = Core,
+        core: Callable[[Substrate, int | None, bool], CoreLike] = ProcessCore,
     ) -> None:
         self.substrate = substrate(name)
         self.level = level(name)

@@ -74,3 +74,8 @@ def lab2d() -> Any:
         return importlib.import_module("dmlab2d")
     except ImportError as error:
         raise EngineUnavailable(f"dmlab2d: {error}", "reinstall it for this Python and system") from error
+
+
+def lab2d_is_there() -> None:
+    """Raises EngineUnavailable where dmlab2d is not installed or cannot run; loads nothing."""
+    package_folder()
