@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
-from potluck_envs.errors import InvalidField
+from potluck_envs.errors import EngineCrashed, EngineTimeout, InvalidField
 from potluck_envs.meltingpot.frame import Change, Frame, Frames
 from potluck_envs.meltingpot.lab import MAX_SEED
 from potluck_envs.meltingpot.level import level
@@ -97,12 +97,20 @@ class Engine:
         return self._frame
 
     def step(self, actions: Sequence[str]) -> Frame:
-        """Plays one action per agent, by name. Raises InvalidField; after the engine's end, too."""
+        """Plays one action per agent, by name.
+
+        Raises InvalidField, after the engine's end, too. Raises EngineCrashed or EngineTimeout where the core is lost;
+        the episode stands where it stood, and the same step again is tried on a new core.
+        """
         moves = self._encoded(actions)
         before = self.frame
         if before.done:
             raise InvalidField("actions", "the engine has ended the episode", "reset it, or go back to a moment")
-        change = self._brought_here().advance(moves)
+        try:
+            change = self._brought_here().advance(moves)
+        except (EngineCrashed, EngineTimeout):
+            self.close()
+            raise
         self._moves += moves
         self._at = self._here()
         self._frame = self._frames.go_on(before, change)

@@ -6,7 +6,9 @@ that does not answer in time is killed and raises EngineTimeout; the core is of 
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -30,7 +32,10 @@ TIMEOUT_SECONDS = 25.0
 """Below the env server's time-out for a whole worker, so that an engine that hangs loses only its own episode."""
 BUILD_SECONDS = 120.0
 """For the first answer, which waits for a build where the nursery has none of the kind."""
-_TAIL_BYTES = 2000
+_TAIL_BYTES = 4000
+_FOLDERS = re.compile(r"(?:/[^\s/:'\"]+)+/")
+
+log = logging.getLogger(__name__)
 
 
 class Nursery:
@@ -100,9 +105,18 @@ class ProcessCore:
         stochastic_ending: bool,
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
-        self._timeout = timeout
-        self._sock, self.pid, self._errors = _nursery.new((substrate.name, horizon, stochastic_ending))
-        self._sock.settimeout(timeout)
+        self._look_after(*_nursery.new((substrate.name, horizon, stochastic_ending)), timeout)
+
+    @classmethod
+    def of(cls, sock: socket.socket, pid: int, errors: IO[bytes], timeout: float) -> ProcessCore:
+        """Looks after an engine process that serves a socket; `errors` is what its stderr goes to."""
+        core = cls.__new__(cls)
+        core._look_after(sock, pid, errors, timeout)
+        return core
+
+    def _look_after(self, sock: socket.socket, pid: int, errors: IO[bytes], timeout: float) -> None:
+        self._sock, self.pid, self._errors, self._timeout = sock, pid, errors, timeout
+        sock.settimeout(timeout)
 
     def start(self, seed: int) -> Change:
         """Begins an episode."""
@@ -125,18 +139,15 @@ class ProcessCore:
         data, shape, kind = self._ask(child.OBSERVE, name)
         return np.frombuffer(data, np.dtype(kind)).reshape(shape)
 
-    def fork(self) -> ProcessCore:
+    def fork(self, timeout: float | None = None) -> ProcessCore:
         """An exact copy that goes on by itself."""
         ours, theirs = socket.socketpair()
-        ours.settimeout(self._timeout)
-        twin = object.__new__(ProcessCore)
         with theirs:
             # The descriptor follows when it is waited for: read together with the request, it would be lost.
             self._ask(child.FORK)
             socket.send_fds(self._sock, [b"+"], [theirs.fileno()])
             pid = self._answer()
-        twin._timeout, twin._sock, twin.pid, twin._errors = self._timeout, ours, pid, self._errors
-        return twin
+        return ProcessCore.of(ours, pid, self._errors, timeout or self._timeout)
 
     def close(self) -> None:
         """Ends the process."""
@@ -166,8 +177,11 @@ class ProcessCore:
 
 
 def _cause(errors: IO[bytes], otherwise: str) -> str:
-    """Why an engine died, from what it wrote."""
+    """Why an engine died: the last line that it wrote, without folders; the log has more of it."""
     size = errors.seek(0, os.SEEK_END)
     errors.seek(max(0, size - _TAIL_BYTES))
-    lines = [line.strip() for line in errors.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    return f"Melting Pot's engine died: {' / '.join(lines[-4:]) or otherwise}"
+    written = errors.read().decode("utf-8", "replace").strip()
+    if written:
+        log.error("an engine of Melting Pot died and wrote:\n%s", written)
+    last = written.splitlines()[-1].strip() if written else otherwise
+    return f"Melting Pot's engine died: {_FOLDERS.sub('', last)}"
