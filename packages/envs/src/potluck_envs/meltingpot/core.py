@@ -7,6 +7,7 @@ together, `process.py` lets a core live in a process of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,10 @@ _FIRES = ("FIRE_ZAP", "FIRE_CLEAN")
 class Core:
     """The engine's side of one environment."""
 
-    def __init__(self, substrate: Substrate, horizon: int | None, stochastic_ending: bool) -> None:
-        self._raw = build(substrate, horizon, stochastic_ending)
+    def __init__(
+        self, substrate: Substrate, horizon: int | None, stochastic_ending: bool, lua: Path | None = None
+    ) -> None:
+        self._raw = build(substrate, horizon, stochastic_ending, lua)
         self._running = stack.lab2d().RUNNING
         self._joint = _joint_actions(substrate, self._raw)
         self._fires = frozenset(substrate.actions.index(name) for name in _FIRES if name in substrate.actions)
@@ -63,7 +66,7 @@ class Core:
         self._raw.write_property("reseed", str(seed))
 
     def observe(self, name: str) -> NDArray[Any]:
-        """Any observation of the engine's, such as "WORLD.RGB" or "1.RGB"."""
+        """Any observation of the engine's: its own, such as "WORLD.RGB" or "1.RGB", and those of symbolic_state.lua."""
         return np.array(self._raw.observation(name))
 
     def close(self) -> None:
@@ -94,7 +97,7 @@ class _Scan:
             elif stem.startswith("Avatar") and stem[6:].isdigit() and side:
                 self._owners[index] = 4 * (int(stem[6:]) - 1) + "NESW".index(side)
         self._beams = {i: _BEAM_SPRITES.index(n.partition(".")[0]) for i, n in enumerate(names) if _is_beam(n)}
-        self._before: NDArray[np.int32] | None = None
+        self._before: NDArray[np.int8] | None = None
 
     def forget(self) -> None:
         """The next change is told from an empty world."""
@@ -173,7 +176,8 @@ def _joint_actions(substrate: Substrate, raw: Any) -> Any:
     order = np.array([player * len(keys) + keys.index(key) for player, key in slots])
 
     def joint(actions: bytes) -> NDArray[np.int32]:
-        return table[np.frombuffer(actions, np.uint8)].ravel()[order]
+        vector: NDArray[np.int32] = table[np.frombuffer(actions, np.uint8)].ravel()[order]
+        return vector
 
     return joint
 

@@ -22,16 +22,17 @@ FOREVER = 10**9
 MAX_SEED = 2**31 - 1
 
 
-def build(substrate: Substrate, horizon: int | None, stochastic_ending: bool) -> Any:
+def build(substrate: Substrate, horizon: int | None, stochastic_ending: bool, lua: Path | None = None) -> Any:
     """A fresh `dmlab2d.Lab2d`. Raises EngineUnavailable.
 
     horizon: steps after which the engine ends an episode; None leaves that to its player. stochastic_ending: the
-    substrate's own rule, by which it may end every 100 steps from the 1000th on, with its own limit for a horizon.
+    substrate's own rule, by which it may end every 100 steps from the 1000th on, with its own limit for a horizon. lua:
+    a folder in place of ours, with the same files in it.
     """
     dmlab2d = stack.lab2d()
-    with as_file(files(__package__).joinpath("lua")) as lua, tempfile.TemporaryDirectory(prefix="potluck-") as root:
+    with as_file(files(__package__).joinpath("lua")) as ours, tempfile.TemporaryDirectory(prefix="potluck-") as root:
         Path(root, "meltingpot").symlink_to(stack.package_folder(), target_is_directory=True)
-        Path(root, "potluck").symlink_to(lua, target_is_directory=True)
+        Path(root, "potluck").symlink_to((lua or ours).resolve(), target_is_directory=True)
         settings = dict(_settings(substrate, horizon, stochastic_ending), levelDirectory=root)
         return dmlab2d.Lab2d(str(Path(dmlab2d.__file__).parents[1]), settings)
 

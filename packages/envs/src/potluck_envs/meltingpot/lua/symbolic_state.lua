@@ -3,6 +3,9 @@
 Observations:
   WORLD.LAYER    int32 [H, W, L]   sprite per cell and render layer: an index into `spriteNames`, 0 = nothing
   WORLD.STATUS   double [4 N]      per player: reward, alive (0 or 1), steps until it can zap, until it can clean
+  WORLD.OBJECTS  double [4 M]      the objects' own states, slowly, to check the others by. A row: what it is (1 can be
+                                   an apple, 2 can be dirty, 3 is an avatar, in order of players), x, y, and 1 or 0
+                                   for being it, or an avatar's facing (0 to 3 for N, E, S, W; -1 while it is out)
 
 Properties:
   spriteNames    read              sprite names, joined by commas, in the order of their indices from 1 on
@@ -34,6 +37,7 @@ function SymbolicState:addObservations(tileSet, world, observations)
   local simulation = self.gameObject.simulation
   observations[#observations + 1] = self:_layers(world, simulation)
   observations[#observations + 1] = self:_status(simulation)
+  observations[#observations + 1] = self:_objects(simulation)
   properties.addWriteOnly('reseed', function(seed) random:seed(tonumber(seed)) end)
   properties.addReadOnly('spriteNames', table.concat(world:spriteNames(), ','))
 end
@@ -61,6 +65,42 @@ function SymbolicState:_status(simulation)
           values[k + 4] = object:hasComponent('Cleaner') and object:getComponent('Cleaner')._coolingTimer or 0
         end
         return tensor.DoubleTensor(values)  -- one tensor from a table: writing its elements costs four times as much
+      end
+  }
+end
+
+local FACINGS = {N = 0, E = 1, S = 2, W = 3}
+
+local function avatar_row(object)
+  if not object:getComponent('Avatar'):isAlive() then return {3, -1, -1, -1} end
+  local at = object:getPosition()
+  return {3, at[1], at[2], FACINGS[object:getOrientation()]}
+end
+
+function SymbolicState:_objects(simulation)
+  local found, avatars = {}, {}
+  for _, object in ipairs(simulation:getAllGameObjects()) do
+    if object:hasComponent('Edible') then
+      found[#found + 1] = {1, object, object:getComponent('Edible')._config.liveState}
+    elseif object:hasComponent('DirtTracker') then
+      found[#found + 1] = {2, object, object:getComponent('DirtTracker')._activeState}
+    elseif object:hasComponent('Avatar') then
+      avatars[object:getComponent('Avatar'):getIndex()] = object
+    end
+  end
+  return {
+      name = 'WORLD.OBJECTS', type = 'tensor.DoubleTensor', shape = {4 * (#found + #avatars)},
+      func = function(grid)
+        local rows = {}
+        for _, entry in ipairs(found) do
+          local at = entry[2]:getPosition()
+          local is = entry[2]:getState() == entry[3] and 1 or 0
+          for _, value in ipairs{entry[1], at[1], at[2], is} do rows[#rows + 1] = value end
+        end
+        for _, object in ipairs(avatars) do
+          for _, value in ipairs(avatar_row(object)) do rows[#rows + 1] = value end
+        end
+        return tensor.DoubleTensor(rows)
       end
   }
 end
