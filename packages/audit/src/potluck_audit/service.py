@@ -14,13 +14,14 @@ from potluck.audit.v1.audit_service_pb2_grpc import AuditServiceServicer, add_Au
 from potluck.play.policy_client import PolicyClient
 from potluck.play.pool import EnvPool
 from potluck.rpc.server import RunningServer, serve
-from potluck_audit.audit import AuditRequest, episode_set
+from potluck_audit.audit import AuditRequest
 from potluck_audit.counterfactual.coalitions import Players
 from potluck_audit.counterfactual.values import recorded_values
 from potluck_audit.credit import attribute
 from potluck_audit.errors import InvalidRequest, Unsupported
 from potluck_audit.intervals import Intervals
 from potluck_audit.jobs import Jobs
+from potluck_audit.recorded import episode_set
 from potluck_audit.records import load_run
 from potluck_audit.results import curve_metrics, metric_message
 
