@@ -26,15 +26,15 @@ from potluck_optionlib.contracts import (
     TARGET_ABSENT,
     Act,
     Aim,
+    Change,
     Contract,
     Enter,
     Idle,
     Reach,
     Stand,
-    contracts_digest,
 )
 from potluck_optionlib.errors import ContractError
-from potluck_optionlib.executions import NO_FACTS, Execution, Facts, Snapshot, Turn, judge
+from potluck_optionlib.executions import NO_FACTS, Execution, Facts, Turn, judge
 from potluck_optionlib.expansion import Expansion
 from potluck_optionlib.game import (
     NOOP,
@@ -51,11 +51,9 @@ from potluck_optionlib.game import (
 )
 from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.menus import WAIT
-from potluck_optionlib.planners import ACT, FAR, Detour, Grid, Motion, Walker, Wish, plan
+from potluck_optionlib.option_game import OptionGame
+from potluck_optionlib.planners import ACT, FAR, Grid, Motion, Walker, Wish, plan
 from potluck_optionlib.world import Cell, World
-
-PRIMITIVE = "primitive"
-"""Option name of an engine primitive as an instance; its target is the primitive's name."""
 
 
 @lru_cache(maxsize=64)
@@ -63,57 +61,28 @@ def _grid(floor: frozenset[Cell], motion: Motion) -> Grid:
     return Grid(floor, motion)
 
 
-class ContractGame:
+class ContractGame(OptionGame):
     """One running game."""
 
     def __init__(self, world: World, contracts: Sequence[Contract[Any]]) -> None:
+        named = _checked(world, contracts)
         self.world = world
-        self.contracts = _checked(world, contracts)
         self.grid = _grid(frozenset(world.floor()), world.motion)
-        self._expansion = Expansion(world, self.contracts, self.grid)
-        self._digest = contracts_digest(self.contracts.values())
-        self._seats = range(world.agents)
-        self._natives = tuple(Instance(PRIMITIVE, name) for name in world.primitives)
-        self._spec = GameSpec(
-            world.name,
-            world.agents,
-            world.horizon,
-            world.engine,
-            world.dynamics,
-            world.reward_unit,
-            tuple(self.contracts),
+        self._expansion = Expansion(world, named, self.grid)
+        spec = GameSpec(
+            world.name, world.agents, world.horizon, world.engine, world.dynamics, world.reward_unit, tuple(named)
         )
+        super().__init__(world, spec, named, world.primitives)
         self.reset(0)
 
-    @property
-    def spec(self) -> GameSpec:
-        return self._spec
-
-    @property
-    def contracts_digest(self) -> str:
-        return self._digest
-
-    @property
-    def solo_only(self) -> frozenset[str]:
-        return frozenset(name for name, contract in self.contracts.items() if contract.solo_only)
-
-    @property
-    def steps(self) -> int:
-        return self._steps
-
     def reset(self, seed: int) -> None:
-        self._seed, self._steps = seed, 0
-        self._detour: Detour | None = None
-        self._running: list[Execution | None] = [None for _ in self._seats]
+        self._begin_anew(seed)
         self._expansion.still = ()
         self.world.reset(seed)
 
     def reseed(self, seed: int) -> None:
-        self._seed = seed
+        super().reseed(seed)
         self.world.reseed(seed)
-
-    def idle(self) -> tuple[int, ...]:
-        return tuple(seat for seat in self._seats if self._running[seat] is None)
 
     def candidates(self, agent: int) -> Sequence[Instance]:
         return [i for contract in self.contracts.values() for i in contract.instances(self.world, agent)]
@@ -126,9 +95,6 @@ class ContractGame:
             for instance in contract.instances(self.world, agent)
             if name == WAIT or (self._allowed(guards, agent, instance) and self._refusal(agent, instance) is None)
         ]
-
-    def primitives(self, agent: int) -> Sequence[Instance]:
-        return self._natives
 
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
         reads = self.contracts[instance.option].reads
@@ -160,28 +126,12 @@ class ContractGame:
         return TARGET_ABSENT if self._absent(agent, instance) else self._refusal(agent, instance)
 
     def begin(self, agent: int, instance: Instance) -> None:
-        running = self._running[agent]
-        if running is not None and running.instance != NOOP:
-            raise ValueError(f"agent {agent} has an option under way")
-        rank = (self._steps, self._lot(agent))
-        if instance == NOOP or instance in self._natives:
-            self._running[agent] = Execution(instance, self._steps, rank, NO_FACTS)
-            self._note_still()
-            return
-        contract = self.contracts.get(instance.option)
-        if contract is None or instance not in contract.instances(self.world, agent):
-            raise ValueError(f"{instance.option}@{instance.target} is no candidate of agent {agent}")
-        features = self.features(agent, instance)
-        reason = self._refusal(agent, instance)
-        failed = f"explicit:{reason}" if reason else ""
-        self._running[agent] = Execution(instance, self._steps, rank, features, failed)
-        if agent in self._expansion.still:
+        super().begin(agent, instance)
+        if instance == NOOP or agent in self._expansion.still:
             self._note_still()
 
     def step(self) -> Step:
-        if self.idle():
-            raise ValueError(f"agents {self.idle()} have nothing to do")
-        turns = [self._turn(seat, execution) for seat, execution in enumerate(self._running) if execution is not None]
+        turns = [self._turn(seat, execution) for seat, execution in enumerate(self._underway())]
         self._plan(turns)
         outcome = self.world.step([turn.primitive for turn in turns])
         self._steps += 1
@@ -195,16 +145,9 @@ class ContractGame:
         agents = tuple([self._agent_step(seat, turn) for seat, turn in enumerate(turns)])
         return Step(sum(outcome.rewards), outcome.rewards, agents, outcome.events, tuple(ended))
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(self.world.snapshot(), tuple(self._running), self._steps, self._seed, self._detour)
-
     def restore(self, snapshot: object) -> None:
-        if not isinstance(snapshot, Snapshot):
-            raise ValueError("not a snapshot of this game")
-        self.world.restore(snapshot.world)
-        self._running = list(snapshot.executions)
+        super().restore(snapshot)
         self._note_still()
-        self._steps, self._seed, self._detour = snapshot.steps, snapshot.seed, snapshot.detour
 
     def state_bytes(self) -> bytes:
         return self.world.state_bytes()
@@ -233,6 +176,10 @@ class ContractGame:
     def _allowed(self, guards: GuardLibrary, agent: int, instance: Instance) -> bool:
         option = instance.option
         return not (guards.guards_option(option) and guards.forbids(option, self.features(agent, instance)))
+
+    def _offered(self, agent: int, instance: Instance) -> bool:
+        contract = self.contracts.get(instance.option)
+        return contract is not None and instance in contract.instances(self.world, agent)
 
     def _absent(self, agent: int, instance: Instance) -> bool:
         """Has the target of an option that was begun gone?"""
@@ -328,24 +275,20 @@ class ContractGame:
     def _end(self, seat: int, turn: Turn) -> Ended | None:
         """How the execution ended with this step, if it did."""
         execution, contract = turn.execution, self.contracts.get(turn.execution.instance.option)
-        age = self._steps - execution.start
         if execution.instance == NOOP:
             return None
         if contract is None:
-            return Ended(seat, execution.instance, "success", execution.start, age, execution.features)
+            return execution.ended(seat, "success", self._steps)
         changed: tuple[bool | None, bool | None] = (None, None)
         outcome = execution.failed
         if not outcome and turn.before is not None:
             after = self.facts(seat, execution.instance)
             if turn.last or after.own.get("there") == "yes":
-                outcome = judge(contract, turn.before, after)
+                outcome = judge(contract, Change(turn.before.all(), after.all()))
                 if not isinstance(contract.executor, Idle):
                     changed = (after != turn.before, after.own != turn.before.own)
-        if not outcome and age >= contract.timeout:
-            outcome = "timeout"
-        if not outcome:
-            return None
-        return Ended(seat, execution.instance, outcome, execution.start, age, execution.features, *changed)
+        outcome = outcome or execution.late(contract.timeout, self._steps)
+        return execution.ended(seat, outcome, self._steps, *changed) if outcome else None
 
     def _agent_step(self, seat: int, turn: Turn) -> AgentStep:
         pose = self.world.pose(seat)

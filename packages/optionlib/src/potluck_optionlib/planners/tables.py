@@ -36,6 +36,7 @@ class Table:
     action: npt.NDArray[np.int8]
     """Index into the grid's ways, or STAY."""
     _rows: dict[int, list[int]] = field(default_factory=dict)
+    _ways: dict[int, list[int]] = field(default_factory=dict)
     _nearest: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
 
     def row(self, target: int) -> list[int]:
@@ -44,6 +45,13 @@ class Table:
         if row is None:
             row = self._rows[target] = self.distance[target].tolist()
         return row
+
+    def ways(self, target: int) -> list[int]:
+        """The next actions to one target as a list, for quick look-ups."""
+        ways = self._ways.get(target)
+        if ways is None:
+            ways = self._ways[target] = self.action[target].tolist()
+        return ways
 
     def nearest(self, targets: tuple[int, ...]) -> list[int]:
         """[pose]: the nearest of several targets, the first among equals."""
@@ -75,6 +83,19 @@ class Field:
         for pose, moves in enumerate(self.moves):
             found[pose // size].update(after // size for _, after in moves)
         return [tuple(sorted(cells - {cell})) for cell, cells in enumerate(found)]
+
+    @cached_property
+    def rooms(self) -> list[int]:
+        """[cell]: the first cell of its room: of all that can be walked to from it, or from which it can."""
+        room = list(range(len(self._grid.cells)))
+        for start in range(len(room)):
+            queue = [start] if room[start] == start else []
+            for cell in queue:
+                fresh = [beside for beside in self.neighbours[cell] if room[beside] > start]
+                for beside in fresh:
+                    room[beside] = start
+                queue += fresh
+        return room
 
     @cached_property
     def beside(self) -> Table:
@@ -136,6 +157,10 @@ class Field:
         way = int(self.on.action[self._grid.target_index[self._grid.cells[cell]], pose])
         return way, pose if way == STAY else int(self.successors[way, pose])
 
+    def after(self, pose: int, way: int) -> int:
+        """The pose after a way that nobody blocks; the same for STAY, or whatever is below 0."""
+        return pose if way < 0 else int(self.successors[way, pose])
+
     def table(self, adjacent: bool) -> Table:
         """`beside` or `on`."""
         return self.beside if adjacent else self.on
@@ -160,7 +185,8 @@ class Field:
 class Grid:
     """A map on which agents move: the cells that can ever be stood on, and how one moves."""
 
-    def __init__(self, floor: Collection[Cell], motion: Motion) -> None:
+    def __init__(self, floor: Collection[Cell], motion: Motion, beyond: Collection[Cell] = ()) -> None:
+        """`beyond`: further cells that may be asked for as targets, though nobody can get beside them."""
         self.motion = motion
         self.cells: tuple[Cell, ...] = tuple(sorted(floor, key=lambda cell: (cell[1], cell[0])))
         self.cell_index: Mapping[Cell, int] = {cell: i for i, cell in enumerate(self.cells)}
@@ -169,7 +195,7 @@ class Grid:
         self.cell_of: npt.NDArray[np.intp] = np.arange(self.size) // len(self.facings)
         self.ways = max(len(ways) for ways in motion.ways.values())
         around = ((x + dx, y + dy) for x, y in self.cells for dx, dy in ((0, 0), *STEPS.values()))
-        self.targets: tuple[Cell, ...] = tuple(sorted(set(around), key=lambda cell: (cell[1], cell[0])))
+        self.targets: tuple[Cell, ...] = tuple(sorted({*around, *beyond}, key=lambda cell: (cell[1], cell[0])))
         self.target_index: Mapping[Cell, int] = {cell: i for i, cell in enumerate(self.targets)}
         self._entered, self._kept = self._moves()
         self._most = max(2, min(_KEPT, _KEPT_ENTRIES // (self.size * len(self.targets) or 1)))
