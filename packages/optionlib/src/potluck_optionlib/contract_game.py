@@ -75,6 +75,10 @@ class ContractGame(OptionGame):
         super().__init__(world, spec, named, world.primitives)
         self.reset(0)
 
+    def under(self, contracts: Sequence[Contract[Any]]) -> ContractGame:
+        """A game over the same world under other contracts; whichever is played must be reset first."""
+        return ContractGame(self.world, contracts)
+
     def reset(self, seed: int) -> None:
         self._begin_anew(seed)
         self._expansion.still = ()

@@ -44,7 +44,9 @@ class OptionGame:
         self._solo_only = frozenset(name for name, contract in contracts.items() if contract.solo_only)
         self._natives = tuple(Instance(PRIMITIVE, name) for name in primitives)
         self._seats = range(spec.agents)
-        self._begin_anew(0)
+        self._seed = self._steps = 0
+        self._detour: Detour | None = None
+        self._running: list[Execution | None] = [None] * spec.agents
 
     @property
     def spec(self) -> GameSpec:
@@ -106,9 +108,8 @@ class OptionGame:
 
     def _begin_anew(self, seed: int) -> None:
         """The clock at 0, nothing under way."""
-        self._seed, self._steps = seed, 0
-        self._detour: Detour | None = None
-        self._running: list[Execution | None] = [None] * self._spec.agents
+        self._seed, self._steps, self._detour = seed, 0, None
+        self._running = [None] * self._spec.agents
 
     def _underway(self) -> list[Execution]:
         """What every seat is at. Raises ValueError where one has nothing to do."""

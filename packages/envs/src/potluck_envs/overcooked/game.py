@@ -39,7 +39,7 @@ from potluck_envs.overcooked.options import (
 )
 from potluck_optionlib.burnin import Row
 from potluck_optionlib.contracts import Change, Contract, contracts_digest
-from potluck_optionlib.executions import Execution, judge
+from potluck_optionlib.executions import Execution, Facts, judge
 from potluck_optionlib.game import (
     NOOP,
     Activity,
@@ -107,12 +107,12 @@ class OvercookedGame(OptionGame):
         self.layout = layout
         self._own = contracts is None
         self._manual = _manual(layout, _shipped(layout, start_cooking_effect) if contracts is None else contracts)
-        contracts = self._manual.contracts
         self._kitchen = Kitchen(layout)
         self._engine = self._kitchen.engine
+        named = self._manual.contracts
         name, seats = f"overcooked/{layout.name}", len(self._kitchen.seats)
-        spec = GameSpec(name, seats, 400, ENGINE, DYNAMICS, "soups", tuple(contracts))
-        super().__init__(self._engine, spec, contracts, PRIMITIVES, self._manual.digest)
+        spec = GameSpec(name, seats, 400, ENGINE, DYNAMICS, "soups", tuple(named))
+        super().__init__(self._engine, spec, named, PRIMITIVES, self._manual.digest)
         self._texts = self._manual.texts
         self._burnin: KitchenBurnin | None = None
         self.reset(0)
@@ -122,6 +122,10 @@ class OvercookedGame(OptionGame):
             )
             for seat in self._seats
         )
+
+    def under(self, contracts: Sequence[Contract[World]]) -> OvercookedGame:
+        """A fresh game under other contracts."""
+        return OvercookedGame(self.layout, contracts=tuple(contracts))
 
     def reset(self, seed: int) -> None:
         self._begin_anew(seed)
@@ -148,6 +152,11 @@ class OvercookedGame(OptionGame):
 
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
         return self._kitchen.features(agent, instance, self.contracts[instance.option].reads)
+
+    def facts(self, agent: int, instance: Instance) -> Facts:
+        """What effect predicates compare, by whose it is."""
+        facts = self._kitchen.facts(agent, instance)
+        return Facts({"held": facts["held"]}, {name: value for name, value in facts.items() if name != "held"})
 
     def explicit(self, agent: int, instance: Instance) -> str | None:
         return self.contracts[instance.option].explicit(self._kitchen, agent, instance)
