@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated, Protocol
 
 import tyro
 
+from potluck.rpc.console import output_may_end
 from potluck.rpc.errors import PotluckError
 from potluck_audit.commands.console import SERVICE, tell
 from potluck_audit.commands.figures import FiguresCommand
@@ -37,14 +37,10 @@ class Runs(Protocol):
 
 def main(args: list[str] | None = None) -> None:
     """Behaviour metrics, credit and reports of trained teams."""
-    command: Runs = tyro.cli(Command, args=args, prog=SERVICE, description=main.__doc__)
     try:
-        status = command.run()
-        sys.stdout.flush()
-        sys.exit(status)
-    except BrokenPipeError:  # whoever read the output has gone, as in `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        with output_may_end():
+            command: Runs = tyro.cli(Command, args=args, prog=SERVICE, description=main.__doc__)
+            sys.exit(command.run())
     except PotluckError as error:
         tell(f"{SERVICE}: {error.message} [{error.reason}]")
         sys.exit(1)
