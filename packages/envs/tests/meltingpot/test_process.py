@@ -124,3 +124,30 @@ def test_an_episode_whose_engine_died_can_be_gone_on_with_exactly():
         engine.step(joint[20])
     for actions in joint[20:]:
         assert engine.step(actions) == undisturbed.step(actions)
+
+
+def test_a_moment_that_is_gone_on_from_often_is_forked_and_not_played_again(monkeypatch):
+    source = Engine(HARVEST)
+    source.reset(4)
+    joint = [[random.Random(i).choice(source.substrate.actions) for i in range(7 * t, 7 * t + 7)] for t in range(60)]
+    for actions in joint[:40]:
+        source.step(actions)
+    moment = source.moment()
+    following = [source.step(actions) for actions in joint[40:]]
+    replays = []
+    replay = ProcessCore.replay
+    monkeypatch.setattr(ProcessCore, "replay", lambda core, *log: (replays.append(core), replay(core, *log))[1])
+    for _ in range(5):
+        again = Engine(HARVEST)
+        again.go_to(moment)
+        assert [again.step(actions) for actions in joint[40:]] == following
+    assert len(replays) == 2
+    futures = []
+    for seed in (1, 1, 2):
+        reseeded = Engine(HARVEST)
+        reseeded.go_to(moment)
+        reseeded.reseed(seed)
+        futures.append([reseeded.step(actions) for actions in joint[40:]])
+    assert futures[0] == futures[1] != futures[2]
+    assert futures[0] != following
+    assert all(core.pid not in {c.pid for c in replays[:2]} for core in replays[2:]), "forks, reseeded: no more"

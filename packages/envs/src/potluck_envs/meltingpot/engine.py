@@ -2,21 +2,25 @@
 
 dmlab2d cannot save its state, but the same seed, actions and reseeds lead to the same state. A `Moment` is this log
 with the frame that it led to, so that looking at a moment needs no engine; only playing on from it brings a core there,
-by playing the log again. A core is taken when it is first needed.
+by playing the log again, or by a fork of one that stands there (see standing.py). A core is taken when it is first
+needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from hashlib import blake2b
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 from potluck_envs.errors import EngineCrashed, EngineTimeout, InvalidField
 from potluck_envs.meltingpot.frame import Change, Frame, Frames
 from potluck_envs.meltingpot.lab import MAX_SEED
 from potluck_envs.meltingpot.level import level
 from potluck_envs.meltingpot.process import ProcessCore
+from potluck_envs.meltingpot.standing import Standing
 from potluck_envs.meltingpot.substrates import Substrate, substrate
+
+_standing = Standing()
 
 
 class Moment(NamedTuple):
@@ -180,17 +184,42 @@ class Engine:
 
     def _brought_here(self) -> CoreLike:
         """The core, at the place where the log ends."""
+        if self._core is None or self._at is None:
+            return self._replay(self._brought_from_afar())
+        return self._core if self._at == self._here() else self._replay(self._core)
+
+    def _brought_from_afar(self) -> CoreLike:
+        """A core after all moves, before the reseeds that came after them: futures with other reseeds share it."""
+        reseeds = tuple((step, seed) for step, seed in self._reseeds if step < self._steps)
+        place = self._seed, self._steps, len(reseeds)
+        moment = (self.substrate.name, *self._options, self._seed, bytes(self._moves), reseeds)
+        if copy := self._forked(moment):
+            self.close()
+            self._core, self._at = copy, place
+            return copy
         core = self._taken()
-        if self._at == self._here():
-            return core
-        if self._at is None:
-            core.start(engine_seed(self._seed))
-            self._at = self._seed, 0, 0
-        _, steps, reseeds = self._at
+        core.start(engine_seed(self._seed))
+        self._at = self._seed, 0, 0
+        self._replay(core, len(reseeds))
+        _standing.arrived(moment, core)
+        return core
+
+    def _forked(self, moment: Hashable) -> CoreLike | None:
+        try:
+            return cast("CoreLike | None", _standing.fork(moment))
+        except (EngineCrashed, EngineTimeout):
+            _standing.forget(moment)
+            return None
+
+    def _replay(self, core: CoreLike, reseeds: int | None = None) -> CoreLike:
+        """Plays the rest of the log, up to a number of reseeds."""
+        assert self._at is not None
+        _, steps, done = self._at
         moves = bytes(self._moves[steps * self.substrate.agents :])
-        due = [(step, engine_seed(seed)) for step, seed in self._reseeds[reseeds:]]
-        core.replay(self.substrate.agents, steps, moves, due)
-        self._at = self._here()
+        due = [(step, engine_seed(seed)) for step, seed in self._reseeds[done:reseeds]]
+        if moves or due:
+            core.replay(self.substrate.agents, steps, moves, due)
+        self._at = self._seed, self._steps, done + len(due)
         return core
 
     def _encoded(self, actions: Sequence[str]) -> bytes:
