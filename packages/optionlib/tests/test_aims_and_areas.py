@@ -68,7 +68,7 @@ class Yard(World):
 
 
 def poses(world, agent, instance):
-    return [Pose(x, 0, "W") for x in (1, 2, 3)] if world.state["lit"] else []
+    return [Pose(x, 0, "W") for x in (9, 3, 2)] if world.state["lit"] else []
 
 
 def contracts(world):
@@ -125,7 +125,7 @@ def play(game: ContractGame, agent: int, instance: Instance, other: Instance = N
                 return played, ended, step
 
 
-def test_it_goes_to_the_nearest_pose_turns_and_fires(game):
+def test_it_goes_to_the_first_pose_that_it_can_reach_turns_and_fires(game):
     assert game.view(0, Instance("douse", "(0,0)")).steps == 4
     played, ended, step = play(game, 0, Instance("douse", "(0,0)"))
     assert played == ["backward", "backward", "turn_left", "turn_left", "fire"]

@@ -60,14 +60,14 @@ class Stand:
 
 @dataclass(frozen=True)
 class Aim(Generic[W]):
-    """Goes to the nearest of the poses that `poses` names, then plays `primitive`, once.
+    """Goes to the first of the poses that `poses` names and that can be reached, then plays `primitive`, once.
 
     The poses are asked for in each step, as what a tool or a beam hits may change on the way; one without a facing is
-    reached with its cell. Where there is none, the executor fails with NoPath.
+    reached with its cell. Name the nearest first. Where there is none, the executor fails with NoPath.
     """
 
     primitive: str
-    poses: Callable[[W, int, Instance], Sequence[Pose]]
+    poses: Callable[[W, int, Instance], Iterable[Pose]]
     ready: Callable[[W, int], bool] = lambda world, agent: True
     """False: the agent waits in the pose, such as for a tool that cools down."""
 

@@ -89,13 +89,13 @@ class Expansion:
         if isinstance(executor, Enter):
             target = table.nearest(self._area(agent, instance, executor)[1])[pose]
             return _Way(table.row(target)[pose], target)
-        facing, best = self._grid.facings[pose % len(self._grid.facings)], _NOWHERE
+        facing = self._grid.facings[pose % len(self._grid.facings)]
         for x, y, wanted in executor.poses(self._world, agent, instance):
             target = self._grid.target_index.get((x, y))
             turns = self._grid.motion.turns.get((facing, wanted), ("", FAR))[1] if wanted else 0
-            if target is not None and (steps := table.row(target)[pose] + turns) < best.steps:
-                best = _Way(steps, target, wanted)
-        return best
+            if target is not None and (steps := table.row(target)[pose] + turns) < FAR:
+                return _Way(steps, target, wanted)
+        return _NOWHERE
 
     def _field(self, agent: int) -> Field:
         """The tables for an agent, agents that never move being closed cells."""
