@@ -56,6 +56,10 @@ from potluck_optionlib.planners import ACT, FAR, Grid, Motion, Walker, Wish, pla
 from potluck_optionlib.world import Cell, World
 
 
+_NOBODY: tuple[int, dict[Instance, int]] = (-1, {})
+_THERE, _ELSEWHERE = {"there": "yes"}, {"there": "no"}
+
+
 @lru_cache(maxsize=64)
 def _grid(floor: frozenset[Cell], motion: Motion) -> Grid:
     return Grid(floor, motion)
@@ -82,17 +86,23 @@ class ContractGame(OptionGame):
     def reset(self, seed: int) -> None:
         self._begin_anew(seed)
         self._expansion.still = ()
+        self._known = _NOBODY
+        """Distances to what one agent was offered since the last change."""
         self.world.reset(seed)
 
     def reseed(self, seed: int) -> None:
         super().reseed(seed)
         self.world.reseed(seed)
 
+    def over(self) -> bool:
+        return self.world.over()
+
     def candidates(self, agent: int) -> Sequence[Instance]:
         return [i for contract in self.contracts.values() for i in contract.instances(self.world, agent)]
 
     def feasible(self, agent: int, guards: GuardLibrary) -> list[Instance]:
         """Candidates that no guard forbids and the executor accepts now."""
+        self._known = (agent, {})
         return [
             instance
             for name, contract in self.contracts.items()
@@ -104,6 +114,8 @@ class ContractGame(OptionGame):
         reads = self.contracts[instance.option].reads
         if not reads:
             return NO_FACTS
+        if reads == ("there",) and (there := self._expansion.there(agent, instance)) is not None:
+            return _THERE if there else _ELSEWHERE
         facts = self.facts(agent, instance).all()
         try:
             return {name: facts[name] for name in reads}
@@ -130,11 +142,13 @@ class ContractGame(OptionGame):
         return TARGET_ABSENT if self._absent(agent, instance) else self._refusal(agent, instance)
 
     def begin(self, agent: int, instance: Instance) -> None:
+        self._known = _NOBODY
         super().begin(agent, instance)
         if instance == NOOP or agent in self._expansion.still:
             self._note_still()
 
     def step(self) -> Step:
+        self._known = _NOBODY
         turns = [self._turn(seat, execution) for seat, execution in enumerate(self._underway())]
         self._plan(turns)
         outcome = self.world.step([turn.primitive for turn in turns])
@@ -150,6 +164,7 @@ class ContractGame(OptionGame):
         return Step(sum(outcome.rewards), outcome.rewards, agents, outcome.events, tuple(ended))
 
     def restore(self, snapshot: object) -> None:
+        self._known = _NOBODY
         super().restore(snapshot)
         self._note_still()
 
@@ -164,7 +179,9 @@ class ContractGame(OptionGame):
 
     def view(self, agent: int, instance: Instance) -> ItemView:
         contract, look = self.contracts[instance.option], self.world.look(agent, instance)
-        distance = self._expansion.distance(agent, instance)
+        distance = self._known[1].get(instance) if self._known[0] == agent else None
+        if distance is None:
+            distance = self._expansion.distance(agent, instance)
         return ItemView(
             contract.stem, look.text, distance if distance < FAR else -1, look.key or contract.name, look.greedy
         )
@@ -200,7 +217,12 @@ class ContractGame(OptionGame):
         if isinstance(contract.executor, Reach) and contract.executor.carrying and not self.world.held(agent):
             return NOTHING_HELD
         reason = contract.explicit(self.world, agent, instance)
-        return reason or (NO_PATH if self._expansion.distance(agent, instance) >= FAR else None)
+        if reason:
+            return reason
+        distance = self._expansion.distance(agent, instance)
+        if self._known[0] == agent:
+            self._known[1][instance] = distance
+        return NO_PATH if distance >= FAR else None
 
     def _note_still(self) -> None:
         running = enumerate(self._running)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from potluck_optionlib.contracts import NO_PATH, Aim, Contract, Enter, Reach, Stand
@@ -29,7 +29,6 @@ class _Way(NamedTuple):
 
 
 _NOWHERE = _Way(FAR, -1)
-_cell_of = lru_cache(maxsize=4096)(cell_of)
 
 
 class Expansion:
@@ -38,6 +37,7 @@ class Expansion:
     def __init__(self, world: World, contracts: Mapping[str, Contract[Any]], grid: Grid) -> None:
         self._world, self._contracts, self._grid = world, contracts, grid
         self._areas: dict[Instance, tuple[frozenset[Cell], tuple[int, ...]]] = {}
+        self._targets = {text_of(cell): i for cell, i in grid.target_index.items()}
         self.still: tuple[int, ...] = ()
         """Agents that never move."""
 
@@ -68,7 +68,7 @@ class Expansion:
         arrived = way.steps == 0 or (bool(way.facing) and on_target)
         walker.wish = Wish.ACT if arrived else Wish.GO
         if isinstance(executor, Stand):
-            turn.goal = (_cell_of(instance.target),)
+            turn.goal = (self._grid.targets[way.target],)
         elif isinstance(executor, Enter):
             turn.goal = self._area(agent, instance, executor)[0]
         elif way.steps > 0:
@@ -82,7 +82,7 @@ class Expansion:
     def _way(self, agent: int, instance: Instance, executor: Reach | Stand | Aim[Any] | Enter[Any], pose: int) -> _Way:
         field = self._field(agent)
         if isinstance(executor, (Reach, Stand)):
-            target = self._grid.target_index.get(_cell_of(instance.target))
+            target = self._target(instance)
             table = field.table(isinstance(executor, Reach) and executor.adjacent)
             return _NOWHERE if target is None else _Way(table.row(target)[pose], target)
         table = field.on
@@ -101,9 +101,19 @@ class Expansion:
         """The tables for an agent, agents that never move being closed cells."""
         closed = self._world.closed()
         if not self.still:
-            return self._grid.field(closed)
+            return self._grid.field(closed) if closed else self._open
         poses = (self._world.pose(seat) for seat in self.still if seat != agent and not self._world.away(seat))
         return self._grid.field({(pose.x, pose.y) for pose in poses}.union(closed))
+
+    @cached_property
+    def _open(self) -> Field:
+        """The tables with nothing closed."""
+        return self._grid.field()
+
+    def _target(self, instance: Instance) -> int | None:
+        """Index of the target's cell, however it is written; None off the map. Raises ValueError for no cell."""
+        known = self._targets.get(instance.target)
+        return self._grid.target_index.get(cell_of(instance.target)) if known is None else known
 
     def _area(self, agent: int, instance: Instance, executor: Enter[Any]) -> tuple[frozenset[Cell], tuple[int, ...]]:
         """An area's cells, and their indices in the grid."""

@@ -79,6 +79,10 @@ class World(Protocol):
         """Is an agent off the map for now? Its option fails with Away, and it can only wait."""
         return False
 
+    def over(self) -> bool:
+        """Has the engine ended the episode? Nothing may be stepped then."""
+        return False
+
     def held(self, agent: int) -> str:
         """What an agent carries, or ""."""
         return ""

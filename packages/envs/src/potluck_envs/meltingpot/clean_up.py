@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from potluck_envs.meltingpot.commons import EAT, TIMEOUT, WAIT_STEPS, Commons, cell_of, eating, zapping
@@ -80,9 +81,9 @@ class CleanUp(Commons):
 
     def rules(self, agent: int) -> str:
         return (
-            f"You are agent {agent} of {self.agents}. Apples grow in the orchard in the south, the more the cleaner the "
-            "river in the north is; none grows while 40 of 100 river cells are dirty. Each apple that one of you eats "
-            "counts for all. New dirt comes to the river all the time, so some of you must clean."
+            f"You are agent {agent} of {self.agents}. Apples grow in the orchard in the south, the more the cleaner "
+            "the river in the north is; none grows while 40 of 100 river cells are dirty. Each apple that one of you "
+            "eats counts for all. New dirt comes to the river all the time, so some of you must clean."
         )
 
     def observe(self, agent: int) -> Observation:
@@ -95,7 +96,7 @@ class CleanUp(Commons):
         ripe = (sight.apples & sight.view).bit_count()
         lines = [
             f"here {here}",
-            f"see dirt {(sight.dirt & sight.view).bit_count()} apple {ripe}",
+            f"around dirt {(sight.dirt & sight.view).bit_count()} apple {ripe}",
             f"river dirty {share}" if known else "river unknown",
             f"orchard apple {sight.apples.bit_count()}" if sight.seen & self._orchard_mask else "orchard unknown",
             f"mate river {mates.count('river')} orchard {mates.count('orchard')}",
@@ -190,7 +191,7 @@ def stretches(substrate: str) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
 
 def _split(here: Ground, name: str, cells: frozenset[Cell]) -> tuple[Place, ...]:
     edges = (0, *BORDERS, here.level.width)
-    parts = [frozenset(c for c in cells if low <= c[0] < high) for low, high in zip(edges, edges[1:], strict=False)]
+    parts = [frozenset(c for c in cells if low <= c[0] < high) for low, high in pairwise(edges)]
     return tuple(Place(f"{name}{n}", text_of(middle(part)), part) for n, part in enumerate(parts, start=1))
 
 

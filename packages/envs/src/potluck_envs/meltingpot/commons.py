@@ -15,7 +15,7 @@ from potluck_envs.meltingpot.cores import lease
 from potluck_envs.meltingpot.engine import Engine, Moment
 from potluck_envs.meltingpot.frame import Cell, Frame
 from potluck_envs.meltingpot.ground import MOTION, ground
-from potluck_envs.meltingpot.sight import Sight
+from potluck_envs.meltingpot.sight import Sight, gone, looked
 from potluck_envs.meltingpot.substrates import ENGINE
 from potluck_optionlib.contracts import AWAY, Aim, Contract, Stand, option
 from potluck_optionlib.game import Event, Instance, Scene, Sprite
@@ -111,8 +111,8 @@ class Commons(World):
             apples, dirt = ground.mask(frame.apples), ground.mask(frame.dirt)
             none = (0,) * self.agents
             sights = tuple(
-                Sight(stance or (0, 0, 0)).after(stance, ground.view(stance) if stance else 0, apples, dirt)
-                for stance in frame.poses
+                Sight((0, 0, 0), away=True) if s is None else looked(Sight(s), s, ground.view(s), apples, dirt)
+                for s in frame.poses
             )
             self._state = State(frame, apples, dirt, sights, none, none, none, {})
         return self._state
@@ -130,10 +130,10 @@ class Commons(World):
     # Agents
 
     def pose(self, agent: int) -> Pose:
-        return self.ground.poses[self.state.sights[agent].stance]
+        return self.ground.poses[(self._state or self.state).sights[agent].stance]
 
     def away(self, agent: int) -> bool:
-        return self.state.sights[agent].away
+        return (self._state or self.state).sights[agent].away
 
     def own(self, agent: int) -> Mapping[str, str]:
         state = self.state
@@ -210,7 +210,7 @@ class Commons(World):
                 dirt ^= bit[cell]
         sights = tuple(
             [
-                sight.after(stance, view(stance) if stance else 0, apples, dirt)
+                gone(sight) if stance is None else looked(sight, stance, view(stance), apples, dirt)
                 for sight, stance in zip(state.sights, frame.poses, strict=True)
             ]
         )

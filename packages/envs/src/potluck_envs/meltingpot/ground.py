@@ -12,10 +12,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from potluck_envs.meltingpot.frame import Cell, Stance
 from potluck_envs.meltingpot.level import Level, level
-from potluck_optionlib.planners import Pose
+from potluck_optionlib.planners import FAR, Pose
 from potluck_optionlib.planners.motion import driving
 
 MOTION = driving("FORWARD", "TURN_LEFT", "TURN_RIGHT", "BACKWARD", "STEP_LEFT", "STEP_RIGHT", "NOOP")
@@ -59,11 +60,11 @@ class Ground:
         self.poses: Mapping[Stance, Pose] = {
             (x, y, f): Pose(x, y, FACINGS[f]) for x, y in self.cells for f in range(len(FACINGS))
         }
-        self._walked: dict[Cell, dict[Cell, int]] = {}
+        self._index = {cell: i for i, cell in enumerate(sorted(self.floor))}
+        self._steps = _all_steps(list(self._index))
         self._near: dict[Cell, int] = {}
         self._views: dict[Stance, int] = {}
         self._shots: dict[Cell, tuple[Sequence[Shot], bytes]] = {}
-        self._index = {cell: i for i, cell in enumerate(sorted(self.floor))}
 
     def mask(self, cells: Iterable[Cell]) -> int:
         """A set of cells as a number."""
@@ -95,22 +96,13 @@ class Ground:
         """The cells within `REACH` steps."""
         near = self._near.get(cell)
         if near is None:
-            near = self._near[cell] = self.mask(c for c, steps in self.walked(cell).items() if steps <= REACH)
+            row = self._steps[self._index[cell]].tolist()
+            near = self._near[cell] = self.mask(c for c, steps in zip(self._index, row, strict=True) if steps <= REACH)
         return near
 
-    def walked(self, start: Cell) -> Mapping[Cell, int]:
-        """Steps to every cell of the floor, nobody being in the way."""
-        found = self._walked.get(start)
-        if found is None:
-            found, edge = {start: 0}, [start]
-            for x, y in edge:
-                for dx, dy in STEPS:
-                    beside = (x + dx, y + dy)
-                    if beside in self.floor and beside not in found:
-                        found[beside] = found[x, y] + 1
-                        edge.append(beside)
-            self._walked[start] = found
-        return found
+    def steps(self, start: Cell, end: Cell) -> int:
+        """Steps from cell to cell, nobody being in the way."""
+        return int(self._steps[self._index[start], self._index[end]])
 
     def shots(self, stance: Stance, target: Cell) -> Iterator[Shot]:
         """Every pose from which a beam can get to a cell, the soonest first for an agent that stands here."""
@@ -123,7 +115,7 @@ class Ground:
     def _aimed(self, target: Cell) -> tuple[Sequence[Shot], bytes]:
         """The shots at a cell, and their order by walk and turn for each stance."""
         shots = list(self._from_around(target))
-        walks = np.array([[self.walked((s.pose.x, s.pose.y))[cell] for cell in self._index] for s in shots], np.int16)
+        walks = self._steps[[self._index[shot.pose.x, shot.pose.y] for shot in shots]]
         turns = np.array([[(FACINGS.index(s.pose.facing) - f) % 4 for f in range(4)] for s in shots], np.int16)
         steps = walks[:, :, None] + np.minimum(turns, 4 - turns)[:, None, :]
         order = steps.reshape(len(shots), -1).argsort(axis=0, kind="stable").T.astype(np.uint8).tobytes()
@@ -139,6 +131,21 @@ class Ground:
                     passed = [(x + a * ax + r * rx, y + a * ay + r * ry) for a, r in ray[:number]]
                     if (x, y) in self.floor and all(cell in self.floor for cell in passed):
                         yield Shot(self.poses[x, y, facing], self.mask(passed))
+
+
+def _all_steps(cells: Sequence[Cell]) -> NDArray[np.int16]:
+    """[start, end]: steps between all cells of a floor; FAR where there is no way."""
+    index = {cell: i for i, cell in enumerate(cells)}
+    nobody = len(cells)
+    beside = np.array([[index.get((x + dx, y + dy), nobody) for dx, dy in STEPS] for x, y in cells])
+    steps = np.full((nobody, nobody), FAR, np.int16)
+    edge = np.eye(nobody, nobody + 1, dtype=bool)
+    for count in range(FAR):
+        steps[edge[:, :nobody]] = count
+        edge[:, :nobody] = edge[:, beside].any(axis=2) & (steps == FAR)
+        if not edge.any():
+            break
+    return steps
 
 
 @lru_cache(maxsize=8)

@@ -60,9 +60,9 @@ class Harvest(Commons):
 
     def rules(self, agent: int) -> str:
         return (
-            f"You are agent {agent} of {self.agents}. Apples grow in {len(self.patches)} patches. Each apple that one of "
-            "you eats counts for all. A patch grows back, the faster the more apples are left in it, and an empty patch "
-            "never grows again."
+            f"You are agent {agent} of {self.agents}. Apples grow in {len(self.patches)} patches. Each apple that one "
+            "of you eats counts for all. A patch grows back, the faster the more apples are left in it, and an empty "
+            "patch never grows again."
         )
 
     def observe(self, agent: int) -> Observation:
@@ -74,12 +74,13 @@ class Harvest(Commons):
         mates = [self.place_of.get(cell, _FIELD) for cell in self.mates_in_view(agent)]
         lines = [
             f"here {here}",
-            f"see apple {(sight.apples & sight.view).bit_count()} mate {len(mates)}",
+            f"around apple {(sight.apples & sight.view).bit_count()} mate {len(mates)}",
             *[f"{name} {'unknown' if count < 0 else f'apple {count}'}" for name, count in left.items()],
         ]
         kind = "field" if here == _FIELD else f"patch left={_amount(left[here])}"
         alive = sum(count != 0 for count in left.values())
-        return Observation("\n".join(lines), f"{kind} alive={'few' if alive <= 2 else 'some' if alive <= 4 else 'many'}")
+        state = "few" if alive <= 2 else "some" if alive <= 4 else "many"
+        return Observation("\n".join(lines), f"{kind} alive={state}")
 
     def look(self, agent: int, instance: Instance) -> Look:
         name, target = instance.option, instance.target
@@ -158,14 +159,18 @@ _LEAVE = Look("leave the patch", "", 2.0)
 @lru_cache(maxsize=1 << 14)
 def _apple(target: str, patch: str, left: int, steps: int) -> Look:
     last = "its last apple" if left == 1 else f"{left} left" if left >= 0 else "number unknown"
-    return Look(f"eat the apple at {target} of {patch}, {last}", f"{EAT}/{_amount(left)}", min(left, 4) * 10.0 - steps - 15)
+    greedy = min(left, 4) * 10.0 - steps - 15
+    return Look(f"eat the apple at {target} of {patch}, {last}", f"{EAT}/{_amount(left)}", greedy)
 
 
 @lru_cache(maxsize=1 << 10)
 def _going(patch: str, target: str, left: int) -> Look:
     known = f"{left} apples when last seen" if left >= 0 else "never seen whole"
-    return Look(f"move to {patch} at {target}, {known}", f"{TO_PATCH}/{_amount(left)}", 6.0 + (left if left > 0 else -9))
+    greedy = 6.0 + (left if left > 0 else -9)
+    return Look(f"move to {patch} at {target}, {known}", f"{TO_PATCH}/{_amount(left)}", greedy)
 
 
 def _amount(count: int) -> str:
-    return "unknown" if count < 0 else "none" if count == 0 else "last" if count == 1 else "few" if count <= 3 else "many"
+    if count < 0:
+        return "unknown"
+    return ("none", "last", "few", "few")[count] if count <= 3 else "many"

@@ -25,15 +25,26 @@ class Sight(NamedTuple):
     dirt: int = 0
     """Dirt where it last saw each cell."""
 
-    def after(self, stance: Stance | None, view: int, apples: int, dirt: int) -> Sight:
-        """The knowledge after a step that led to a stance (None: away), with all apples and dirt that there are."""
-        if stance is None:
-            return self._replace(away=True, view=0)
-        return Sight(
+
+def looked(sight: Sight, stance: Stance, view: int, apples: int, dirt: int) -> Sight:
+    """The knowledge after a step that led to a stance with this view, under all apples and dirt that there are."""
+    hidden = ~view
+    return _new(
+        Sight,
+        (
             stance,
             False,
             view,
-            self.seen | view,
-            self.apples & ~view | apples & view,
-            self.dirt & ~view | dirt & view,
-        )
+            sight.seen | view,
+            sight.apples & hidden | apples & view,
+            sight.dirt & hidden | dirt & view,
+        ),
+    )
+
+
+def gone(sight: Sight) -> Sight:
+    """The knowledge of an agent that is away."""
+    return sight._replace(away=True, view=0)
+
+
+_new = tuple.__new__

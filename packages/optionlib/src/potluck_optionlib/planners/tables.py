@@ -199,11 +199,16 @@ class Grid:
         self.target_index: Mapping[Cell, int] = {cell: i for i, cell in enumerate(self.targets)}
         self._entered, self._kept = self._moves()
         self._most = max(2, min(_KEPT, _KEPT_ENTRIES // (self.size * len(self.targets) or 1)))
+        self._pose_index = {
+            Pose(x, y, facing): cell * len(self.facings) + i
+            for (x, y), cell in self.cell_index.items()
+            for i, facing in enumerate(self.facings)
+        }
         self._fields: OrderedDict[frozenset[Cell], Field] = OrderedDict()
 
     def pose(self, pose: Pose) -> int:
         """Index of a pose. Raises KeyError off the floor."""
-        return self.cell_index[pose.x, pose.y] * len(self.facings) + self.facings.index(pose.facing)
+        return self._pose_index[pose]
 
     def cell(self, pose: int) -> Cell:
         """The cell of a pose."""
