@@ -101,17 +101,6 @@ def test_a_horizon_beyond_what_was_asked_is_never_reached():
     assert (finished.steps, finished.truncated) == (33, True)
 
 
-def test_cores_are_used_again():
-    from potluck_envs.meltingpot import cores
-
-    for _ in range(3):
-        game = provider.make(HARVEST)
-        game.reset(0)
-        run(game, 2)
-        del game
-    assert sum(len(idle) for idle in cores._idle.values()) <= 2 * cores.KEPT
-
-
 def test_busy_agents_and_unknown_targets_are_refused():
     game = provider.make(CLEAN_UP)
     with pytest.raises(ValueError, match="no candidate"):

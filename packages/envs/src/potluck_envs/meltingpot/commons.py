@@ -6,12 +6,10 @@ engine's moment (see engine.py) with what the agents know.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from potluck_envs.meltingpot.cores import lease
 from potluck_envs.meltingpot.engine import Engine, Moment
 from potluck_envs.meltingpot.frame import Cell, Frame
 from potluck_envs.meltingpot.ground import MOTION, ground
@@ -59,7 +57,7 @@ class Commons(World):
     dynamics, reward_unit, motion = "stock", "apples", MOTION
 
     def __init__(self, substrate: str, *, zapping: bool = False, stochastic_ending: bool = False) -> None:
-        self._engine = Engine(substrate, None, stochastic_ending, core=lease)
+        self._engine = Engine(substrate, None, stochastic_ending)
         known = self._engine.substrate
         kind = ("zap/" if zapping else "") + ("stochastic/" if stochastic_ending else "")
         self.name, self.engine = f"{PREFIX}{kind}{substrate}", ENGINE
@@ -70,7 +68,6 @@ class Commons(World):
         self._state: State | None = None
         self._eating: dict[Cell, Instance] = {cell: Instance(EAT, text_of(cell)) for cell in self.ground.floor}
         self._zaps = tuple(Instance(ZAP, f"agent_{seat}") for seat in range(self.agents))
-        weakref.finalize(self, self._engine.close).atexit = False
 
     # The engine
 
