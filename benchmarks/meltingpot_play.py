@@ -2,9 +2,9 @@
 
     python benchmarks/meltingpot_play.py [--episodes N] [--horizon N]
 
-One core, CPU time. "Play" is state, options and menus as an episode needs them: menus with texts and distances, planning
-for all, effects, records. The engine's share is the time inside its `step`, in this process; the planners' share that of
-the joint plan. The last columns are how options ended. Ratios hold on any machine, rates do not.
+One core, CPU time. "Play" is state, options and menus as an episode needs them: menus with texts and distances,
+planning for all, effects, records. The engine's share is the time inside its `step`, in this process; the planners'
+share that of the joint plan. Ratios hold on any machine, rates do not.
 """
 
 from __future__ import annotations
