@@ -55,7 +55,6 @@ from potluck_optionlib.option_game import OptionGame
 from potluck_optionlib.planners import ACT, FAR, Grid, Motion, Walker, Wish, plan
 from potluck_optionlib.world import Cell, World
 
-
 _NOBODY: tuple[int, dict[Instance, int]] = (-1, {})
 _THERE, _ELSEWHERE = {"there": "yes"}, {"there": "no"}
 
