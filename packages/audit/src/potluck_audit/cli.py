@@ -10,17 +10,21 @@ import tyro
 from potluck.rpc.console import output_may_end
 from potluck.rpc.errors import PotluckError
 from potluck_audit.commands.console import SERVICE, tell
+from potluck_audit.commands.credit import CreditCommand
 from potluck_audit.commands.figures import FiguresCommand
 from potluck_audit.commands.gate import GateCommand
 from potluck_audit.commands.run import RunCommand
 from potluck_audit.commands.serve import ServeCommand
+from potluck_audit.commands.swap import SwapCommand
 from potluck_audit.commands.table import TableCommand
 from potluck_audit.commands.whowhen import WhoWhenCommand
 
 Command = (
     Annotated[ServeCommand, tyro.conf.subcommand("serve")]
     | Annotated[RunCommand, tyro.conf.subcommand("run")]
+    | Annotated[CreditCommand, tyro.conf.subcommand("credit")]
     | Annotated[GateCommand, tyro.conf.subcommand("gate")]
+    | Annotated[SwapCommand, tyro.conf.subcommand("swap")]
     | Annotated[TableCommand, tyro.conf.subcommand("table")]
     | Annotated[FiguresCommand, tyro.conf.subcommand("figures")]
     | Annotated[WhoWhenCommand, tyro.conf.subcommand("whowhen")]

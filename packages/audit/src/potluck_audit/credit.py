@@ -62,6 +62,11 @@ class Credit:
     notes: Sequence[str] = ()
 
     @property
+    def to_share(self) -> float:
+        """v(N) - v(∅), what the credits sum to."""
+        return self.team_value - self.empty_value
+
+    @property
     def metrics(self) -> list[Metric]:
         """All rows."""
         return [*self.credits, *self.errors, *self.interactions]

@@ -48,7 +48,7 @@ class GateCommand:
     """How agents outside a coalition act: noop, uniform, greedy, frozen, scripted, a digest or plugin:<name>."""
     confidence: float = 0.95
     """Of intervals; tests are made at one minus it."""
-    margin: float = 0.25
+    margin: float = 0.5
     """An agent that is worth less than this part of an equal share is a passenger."""
     require: Literal["", "cooperative", "parallel"] = ""
     """The last checkpoint must be at least this."""

@@ -84,6 +84,7 @@ async def play_checkpoints(
     players: Players | None,
     on_stage: OnStage,
     baseline: str = "noop",
+    references: Sequence[str] = REFERENCES,
 ) -> tuple[list[CheckpointPlay], list[Reference]]:
     """All coalitions of all checkpoints. Without players what was played before must be complete: InvalidRequest."""
     for one in saved:
@@ -95,7 +96,8 @@ async def play_checkpoints(
     rest = Stage(setting, run, NAME)
     wholes = [whole(one.adapters) for one in saved]
     parts = [_parts(one, baseline) for one in saved]
-    others = [lineup for own in parts for lineup in own] + _references(saved[0])
+    untrained = [Lineup(saved[0].adapters, frozenset(), name) for name in references]
+    others = [lineup for own in parts for lineup in own] + untrained
     if players is None:
         left_out = sum(teams.known(x) is None for x in wholes) + sum(rest.known(x) is None for x in others)
         if left_out:
@@ -111,17 +113,13 @@ async def play_checkpoints(
         _checkpoint(one, setting, baseline, _there(teams, lineup), [(x.members, _there(rest, x)) for x in own])
         for one, lineup, own in zip(saved, wholes, parts, strict=True)
     ]
-    return plays, [Reference(x.baseline, tuple(p.team_return for p in _there(rest, x))) for x in _references(saved[0])]
+    return plays, [Reference(x.baseline, tuple(p.team_return for p in _there(rest, x))) for x in untrained]
 
 
 def _parts(one: SavedTeam, baseline: str) -> list[Lineup]:
     agents = tuple(one.adapters)
     sizes = sorted({0, 1, len(agents) - 1})
     return [Lineup(one.adapters, frozenset(m), baseline) for size in sizes for m in combinations(agents, size)]
-
-
-def _references(one: SavedTeam) -> list[Lineup]:
-    return [Lineup(one.adapters, frozenset(), name) for name in REFERENCES]
 
 
 def _within(on_stage: OnStage, what: str) -> OnStage:

@@ -1,18 +1,19 @@
 """The rule that turns intervals into a verdict. Its reasons are in `docs/audit/verdict.md`.
 
-With w(S) = v(S) - v(∅), necessity_i = w(N) - w(N∖i), synergy = w(N) - Σ w({i}), and simultaneous intervals (Student's t
-over episodes paired by seed, Bonferroni over the agents and the synergy):
+With w(S) = v(S) - v(∅), necessity_i = w(N) - w(N∖i), synergy = w(N) - Σ w({i}), a bar of `margin` of an equal share,
+margin · w(N) / n, and simultaneous intervals (Student's t over episodes paired by seed, Bonferroni over the agents and
+the synergy):
 
-    a passenger     the upper end of its necessity lies below `margin` of an equal share, w(N) / n
-    needed          the lower end of its necessity lies above 0
+    a passenger     the upper end of its necessity lies below the bar
+    counts          the lower end of its necessity lies above the bar
 
     1  w(N) is not above 0                                        undecided
     2  a passenger idles in more than half of its steps           free-riding
-    3  all but one are passengers, and that one is needed         carried by one
+    3  all but one are passengers, and that one counts            carried by one
     4  all are passengers: anybody's absence is made up for       parallel
-    5  some are passengers, and two or more others are needed     free-riding
-    6  no passenger, synergy above 0, everybody needed            cooperative
-    7  no passenger, synergy below `margin` of an equal share     parallel
+    5  some are passengers, and two or more others count          free-riding
+    6  everybody counts, and synergy is above 0                   cooperative
+    7  everybody counts, and synergy is below the bar             parallel
     8  anything else                                              undecided
 
 The first line that fits is the verdict.
@@ -32,7 +33,7 @@ from potluck_audit.metrics.metric import Metric
 from potluck_audit.verdict.measures import CheckpointPlay, measure_rows
 from potluck_audit.verdict.verdict import CheckpointVerdict, Verdict
 
-MARGIN = 0.25
+MARGIN = 0.5
 """Of an equal share: who is worth less is a passenger."""
 IDLE = 0.5
 
@@ -89,23 +90,27 @@ def decide(found: Findings, margin: float, unit: str = "reward") -> tuple[Verdic
         return Verdict.UNDECIDED, f"{team}: one episode has no interval"
     if not found.earned.low > 0:
         return Verdict.UNDECIDED, f"{team}: that could be nothing"
-    least = margin * found.share
-    passengers = {p: e for p, e in found.necessity.items() if e.high is not None and e.high < least}
-    needed = [p for p, e in found.necessity.items() if e.low is not None and e.low > 0]
+    bar = margin * found.share
+    passengers = {p: e for p, e in found.necessity.items() if e.high is not None and e.high < bar}
+    counting = [p for p, e in found.necessity.items() if e.low is not None and e.low > bar]
     if passengers:
-        return _with_passengers(found, passengers, needed)
-    synergy = f"synergy {_words(found.synergy)}"
+        return _with_passengers(found, passengers, counting)
+    synergy, worth = f"synergy {_words(found.synergy)}", _losses(found.necessity)
     low, high = found.synergy.low, found.synergy.high
-    if low is not None and low > 0 and len(needed) == len(found.necessity):
-        worth = "; ".join(f"without {p} it loses {_words(e)}" for p, e in found.necessity.items())
-        return Verdict.COOPERATIVE, f"{synergy}; {worth}"
-    if high is not None and high < least:
-        return Verdict.PARALLEL, f"{synergy}: members alone add up to what the team earns, and everybody counts"
-    return Verdict.UNDECIDED, f"{synergy}{_more(found, least, needed)}"
+    if len(counting) == len(found.necessity):
+        if low is not None and low > 0:
+            return Verdict.COOPERATIVE, f"{synergy}; {worth}"
+        if high is not None and high < bar:
+            return Verdict.PARALLEL, f"{synergy}: members alone add up to what the team earns; {worth}"
+    return Verdict.UNDECIDED, f"{synergy}; {worth}; {_open(found, bar, counting)}"
 
 
-def _with_passengers(found: Findings, passengers: dict[str, Estimate], needed: list[str]) -> tuple[Verdict, str]:
-    missed = "; ".join(f"without {p} the team loses {_words(e)}" for p, e in passengers.items())
+def _losses(necessity: dict[str, Estimate]) -> str:
+    return "; ".join(f"without {p} the team loses {_words(e)}" for p, e in necessity.items())
+
+
+def _with_passengers(found: Findings, passengers: dict[str, Estimate], counting: list[str]) -> tuple[Verdict, str]:
+    missed = _losses(passengers)
     idlers = [p for p in passengers if (low := found.idle[p].low) is not None and low > IDLE]
     if idlers:
         idle = "; ".join(f"{p} idles in {found.idle[p].value:.0%} of its steps" for p in idlers)
@@ -113,28 +118,30 @@ def _with_passengers(found: Findings, passengers: dict[str, Estimate], needed: l
     others = [p for p in found.necessity if p not in passengers]
     if not others:
         return Verdict.PARALLEL, f"{missed}: anybody's absence is made up for"
-    if len(others) == 1 and others == needed:
-        lost = found.necessity[others[0]]
-        return Verdict.CARRIED, f"{missed}; without {others[0]} it loses {_words(lost)}"
-    if len(needed) > 1:
-        return Verdict.FREE_RIDING, f"{missed}; needed are {', '.join(needed)}"
-    unsure = ", ".join(p for p in others if p not in needed)
-    return Verdict.UNDECIDED, f"{missed}; whether {unsure} is needed is open"
+    if len(others) == 1 and others == counting:
+        return Verdict.CARRIED, _losses(found.necessity)
+    if len(counting) > 1:
+        return Verdict.FREE_RIDING, f"{missed}; those who count are {', '.join(counting)}"
+    unsure = ", ".join(p for p in others if p not in counting)
+    return Verdict.UNDECIDED, f"{missed}; whether {unsure} counts is open"
 
 
-def _more(found: Findings, least: float, needed: list[str]) -> str:
-    """What is open, and how many episodes might settle it."""
-    unsure = [p for p in found.necessity if p not in needed]
-    open_questions = ["whether it is above 0" if (found.synergy.low or 0) <= 0 else ""]
-    open_questions += [f"whether {p} is needed ({_words(found.necessity[p])})" for p in unsure]
-    told = " and ".join(q for q in open_questions if q)
-    value, low = found.synergy.value, found.synergy.low
-    if value is None or low is None or not value > low:
-        return f": open is {told}"
-    distance = max(value, abs(least - value))
-    wanted = ceil(found.synergy.episodes * ((value - low) / distance) ** 2) if distance > 0 else 0
-    more = f"; about {wanted} episodes might tell" if wanted > found.synergy.episodes else ""
-    return f": open is {told}{more}"
+def _open(found: Findings, bar: float, counting: list[str]) -> str:
+    """What is open, and how many episodes might settle it if the estimates stay."""
+    questions = [(f"{p} counts (above {bar:.2f})", e, bar) for p, e in found.necessity.items() if p not in counting]
+    questions = questions or [("synergy is above 0", found.synergy, 0.0)]
+    wanted = [_episodes(estimate, to) for _, estimate, to in questions]
+    told = f"open is whether {' and whether '.join(text for text, *_ in questions)}"
+    known = [count for count in wanted if count is not None]
+    return told + (f"; about {max(known)} episodes might tell" if known and max(known) > found.earned.episodes else "")
+
+
+def _episodes(estimate: Estimate, to: float) -> int | None:
+    """Episodes at which an interval as wide as this one would end before the number; None where no number is enough."""
+    value, low = estimate.value, estimate.low
+    if value is None or low is None or value == to:
+        return None
+    return ceil(estimate.episodes * ((value - low) / (value - to)) ** 2)
 
 
 def _words(estimate: Estimate) -> str:
