@@ -149,13 +149,15 @@ async def test_an_agent_without_policy_or_baseline_is_named():
 async def test_specs_that_cannot_be_played_are_refused_before_anything_starts():
     env = CountingEnv()
     twice = [*specs(1), *specs(1)]
+    rules = {agent: builtin(BuiltinPolicy.BUILTIN_POLICY_UNIFORM) for agent in ("a", "b")}
     async with table(env) as t:
         for what, options, reason in (
             (twice, None, Reason.INVALID_ARGUMENT),
             (specs(1), PlayOptions(temperature=0.0), Reason.INVALID_ARGUMENT),
             (specs(1), PlayOptions(temperatures={"a": math.nan}), Reason.INVALID_ARGUMENT),
             (specs(1), PlayOptions(max_attempts=0), Reason.INVALID_ARGUMENT),
-            (specs(1, interface=Interface.INTERFACE_JSON), None, Reason.UNSUPPORTED),
+            (specs(1), PlayOptions(max_tokens=0), Reason.INVALID_ARGUMENT),
+            (specs(1, policies=rules, interface=Interface.INTERFACE_JSON), None, Reason.UNSUPPORTED),
         ):
             with pytest.raises(PotluckError) as caught:
                 await t.play(what, options)

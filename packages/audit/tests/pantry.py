@@ -27,7 +27,8 @@ def sha(text: str) -> str:
 
 
 DIGESTS = {"agent_0": sha("diligent"), "agent_1": sha("lazy")}
-DILIGENCE = {DIGESTS["agent_0"]: 0.9, DIGESTS["agent_1"]: 0.4}
+TIRELESS, IDLE = sha("tireless"), sha("idle")
+DILIGENCE = {DIGESTS["agent_0"]: 0.9, DIGESTS["agent_1"]: 0.4, TIRELESS: 1.0, IDLE: 0.0}
 
 
 @dataclass
@@ -38,6 +39,8 @@ class Party:
     baselines: dict[str, int]
     choices: list[pb.Choose] = field(default_factory=list)
     total: float = 0.0
+    pay: tuple[float, float, float] = (0.0, 1.0, 4.0)
+    """Of a turn in which none, one or two work."""
 
     @property
     def turn(self) -> int:
@@ -56,7 +59,7 @@ class Party:
         working = sum(
             next(i.option for i in self.items(c.agent) if i.letter == c.letter) == "work" for c in choose.choices
         )
-        gained = {0: 0.0, 1: 1.0, 2: 4.0}[working]
+        gained = self.pay[working]
         progress = pb.Progress()
         progress.steps.add(step=self.turn, reward=gained)
         for choice in choose.choices:
@@ -77,8 +80,9 @@ class Party:
 class PantryEnv(EnvServiceServicer):
     """Plays as the contract says."""
 
-    def __init__(self) -> None:
+    def __init__(self, pay: tuple[float, float, float] = (0.0, 1.0, 4.0)) -> None:
         self.started: list[str] = []
+        self.pay = pay
 
     async def ListGames(self, request, context):
         return pb.ListGamesResponse(games=[pb.GameInfo(name=GAME, agents=AGENTS, reward_unit="jars")])
@@ -92,7 +96,7 @@ class PantryEnv(EnvServiceServicer):
                 if command.HasField("start"):
                     self.started.append(command.episode_id)
                     seats = {s.agent: s.baseline for s in command.start.baselines}
-                    parties[command.episode_id] = Party(command.start.seed, seats)
+                    parties[command.episode_id] = Party(command.start.seed, seats, pay=self.pay)
                 else:
                     progress = parties[command.episode_id].choose(command.choose)
                 self.answer(update, parties[command.episode_id], progress)
@@ -148,6 +152,32 @@ class ForgetfulEnv(PantryEnv):
         raise PotluckError(Reason.REPLAY_DIVERGED, "the recording ends elsewhere", "use the library it was made with")
 
 
+class StrikingEnv(PantryEnv):
+    """Begins no further episode after so many until it is told to go on."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self.after = after
+        self.go_on = asyncio.Event()
+
+    async def Play(self, request_iterator, context):
+        async def requests():
+            async for request in request_iterator:
+                if len(self.started) >= self.after and any(c.HasField("start") for c in request.commands):
+                    await self.go_on.wait()
+                yield request
+
+        async for response in super().Play(requests(), context):
+            yield response
+
+
+class BrokeEnv(PantryEnv):
+    """Pays what is no number."""
+
+    def earned(self, party: Party) -> float:
+        return float("nan")
+
+
 class SlowEnv(PantryEnv):
     """Takes its time over a replay."""
 
@@ -159,7 +189,7 @@ class PantryPolicy(PolicyServiceServicer):
     """Adapters that work more or less; holds only what was published."""
 
     def __init__(self, *, holding: bool = True) -> None:
-        self.held = set(DIGESTS.values()) if holding else set()
+        self.held = set(DILIGENCE) if holding else set()
         self.released: list[str] = []
 
     async def Describe(self, request, context):

@@ -118,7 +118,8 @@ async def test_an_audit_with_services(tmp_path, write_run):
     assert all(c["passed"] for c in written["checks"] if c["passed"] is not None)
     assert "<game-replay" in (run / "report.html").read_text()
     assert reply.report == str(run / "report.html")
-    assert sorted(here.policy.released) == sorted(f"lease of {d[:12]}" for d in DIGESTS.values())
+    leases = [f"lease of {digest[:12]}" for digest in DIGESTS.values()]
+    assert sorted(here.policy.released) == sorted(2 * leases), "held for credit, and for diversity"
 
 
 async def test_an_audit_of_records_alone(tmp_path, write_run, team, tape):
@@ -129,7 +130,7 @@ async def test_an_audit_of_records_alone(tmp_path, write_run, team, tape):
     assert numbers(reply, "return")["", ""] == 1.0
     assert numbers(reply, "coalition") == {}
     assert numbers(reply, "idle_share")["agent_0", "wait"] is None, "undefined is absent on the wire, not 0"
-    assert "No replay" in (tmp_path / "demo" / "report.html").read_text()
+    assert "<b>Not measured:</b> pictures of the games" in (tmp_path / "demo" / "report.html").read_text()
 
 
 async def test_the_same_request_id_is_the_same_audit(tmp_path, write_run, team):

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from potluck_audit.intervals import UNDEFINED, Intervals
+from potluck_audit.metrics.deliveries import gini
 from potluck_audit.metrics.labour import information
+from potluck_audit.metrics.options import jensen_shannon
 from potluck_audit.metrics.returns import gain_tests
-from potluck_audit.statistics import baseline, centred, exceedance, holm, pair_mean, paired_permutation
+from potluck_audit.statistics import baseline, exceedance, holm, jackknife, pair_mean, paired_permutation
 
 QUICK = Intervals(resamples=500)
 
@@ -112,10 +114,10 @@ def test_gains_over_several_sets_are_corrected_together(team):
     assert found["p_value", "new"] is None, "no seed in common"
 
 
-def test_a_centred_interval_holds_the_value_where_a_plain_one_lies_above():
+def test_a_jackknife_interval_holds_the_value_where_a_plain_one_lies_above():
     """Seven agents that choose alike: resamples look more divided than the records, and those more than the agents."""
     counts = np.random.default_rng(0).multinomial(50, np.full(8, 1 / 8), size=(20, 7)).astype(float)
-    found = centred(information, counts, QUICK)
+    found = jackknife(information, counts, QUICK)
     assert found.low <= found.value <= found.high
 
     def statistic(*sums):
@@ -126,22 +128,51 @@ def test_a_centred_interval_holds_the_value_where_a_plain_one_lies_above():
     assert plain.low > found.value
 
 
-def test_a_centred_interval_covers_where_work_is_divided():
-    """The statistic's own mean over many records of the same size is what the interval should hold."""
-    rng = np.random.default_rng(4)
-    chances = np.array([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]])
-    records = [
-        np.stack([[rng.multinomial(20, p) for p in chances] for _ in range(12)]).astype(float) for _ in range(200)
-    ]
-    target = np.mean([information(r.sum(axis=0)) for r in records])
-    covered = [(e := centred(information, r, QUICK)).low <= target <= e.high for r in records]
-    assert 0.85 <= np.mean(covered) <= 1.0
+def _covered(statistic, draw, truth, sets=200):
+    """Share of jackknife and of percentile intervals that hold the truth."""
+    rng, held = np.random.default_rng(4), []
+    for _ in range(sets):
+        counts = draw(rng)
+        flat = counts.reshape(len(counts), -1)
+        shape = counts.shape[1:]
+
+        def of_sums(*sums, shape=shape):
+            return statistic(np.stack(np.broadcast_arrays(*sums), axis=-1).reshape(*np.shape(sums[0]), *shape))
+
+        tukey, plain = jackknife(statistic, counts, QUICK), QUICK.of_sums(of_sums, *flat.T)
+        held.append([e.low - 1e-12 <= truth <= e.high + 1e-12 for e in (tukey, plain)])
+    return np.mean(held, axis=0)
 
 
-def test_a_centred_interval_says_what_is_undefined():
-    assert centred(information, np.zeros((0, 2, 3)), QUICK) == UNDEFINED
-    assert centred(information, np.zeros((4, 2, 3)), QUICK) == (None, None, None, 4)
-    assert centred(information, np.eye(2)[None], QUICK) == (1.0, None, None, 1)
+SHARES = np.array([0.3, 0.3, 0.2, 0.1, 0.1])
+LIKE = np.array([0.25, 0.3, 0.2, 0.1, 0.15])
+APART = np.array([0.02, 0.08, 0.1, 0.1, 0.7])
+
+
+@pytest.mark.parametrize("other", [SHARES, LIKE, APART], ids=["equal", "alike", "apart"])
+def test_divergence_intervals_cover_the_truth_where_percentiles_do_not(other):
+    """20 episodes of two agents whose shares vary from episode to episode around known ones."""
+
+    def draw(rng):
+        return np.stack(
+            [[rng.multinomial(40, rng.dirichlet(20 * p)) for p in (SHARES, other)] for _ in range(20)]
+        ).astype(float)
+
+    tukey, plain = _covered(jensen_shannon, draw, float(jensen_shannon([SHARES, other])))
+    assert tukey >= 0.9
+    if other is not APART:
+        assert plain < 0.85  # the negative control: this test would see a bad interval
+
+
+def test_gini_intervals_cover_an_equal_split():
+    tukey, plain = _covered(gini, lambda rng: rng.poisson([4, 4], size=(20, 2)).astype(float), 0.0)
+    assert tukey >= 0.9 > plain
+
+
+def test_a_jackknife_interval_says_what_is_undefined():
+    assert jackknife(information, np.zeros((0, 2, 3)), QUICK) == UNDEFINED
+    assert jackknife(information, np.zeros((4, 2, 3)), QUICK) == (None, None, None, 4)
+    assert jackknife(information, np.eye(2)[None], QUICK) == (1.0, None, None, 1)
     rare = np.zeros((5, 2, 2))
     rare[:, 0, 0], rare[0, 1, 1] = 1, 1
-    assert centred(information, rare, QUICK)[1:3] == (None, None), "an agent that acted once is missing in resamples"
+    assert jackknife(information, rare, QUICK)[1:3] == (None, None), "without its episode that agent never acted"

@@ -8,7 +8,7 @@ import argparse
 import random
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from peft import LoraConfig, get_peft_model
@@ -50,8 +50,8 @@ class Learner:
         self.ids = vocabulary.ids
         self.head: Tensor = model.get_output_embeddings().weight.detach()
         config = LoraConfig(r=16, lora_alpha=32, target_modules="all-linear")
-        self.peft = get_peft_model(model, config)
-        self.core = self.peft.base_model.model.model
+        self.peft = cast(Any, get_peft_model(model, config))
+        self.core: Any = self.peft.base_model.model.model
         self.weights = [weight for weight in self.peft.parameters() if weight.requires_grad]
         self.adam = torch.optim.AdamW(self.weights, lr=lr, weight_decay=0.0)
 
@@ -77,7 +77,7 @@ class Learner:
         gain, begun = (reward - reward.mean()) / reward.std().clamp(min=0.05), time.perf_counter()
         for _ in range(2):
             order = torch.randperm(count)
-            for part in order.split(size):
+            for part in torch.split(order, size):
                 self.step([texts[i] for i in part], [menus[i] for i in part], act[part], old[part], gain[part])
         return reward.mean().item(), (time.perf_counter() - begun) / 2
 
@@ -89,7 +89,7 @@ class Learner:
         entropy = -(new.exp() * new.clamp(min=-50)).sum(-1).mean()
         loss = -torch.min(ratio * gain, ratio.clamp(1 - CLIP, 1 + CLIP) * gain).mean() - ENTROPY * entropy
         self.adam.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self.weights, 1.0)
         self.adam.step()
 
@@ -104,10 +104,11 @@ def main() -> None:
     parser.add_argument("--random", action="store_true", help="start from random weights")
     options = parser.parse_args()
     torch.manual_seed(0)
+    causal: Any = AutoModelForCausalLM
     if options.random:
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(options.folder))
+        model = causal.from_config(AutoConfig.from_pretrained(options.folder))
     else:
-        model = AutoModelForCausalLM.from_pretrained(options.folder, dtype=torch.float32)
+        model = causal.from_pretrained(options.folder, dtype=torch.float32)
     learner, rng = Learner(model, load(), options.lr), random.Random(0)
     for update in range(options.updates):
         reward, seconds = learner.update(rng, options.count)

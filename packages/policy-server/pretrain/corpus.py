@@ -6,7 +6,7 @@ few tokens more, and the lesson that without a goal all labels are alike.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -117,7 +117,7 @@ class Batch(NamedTuple):
     probes: torch.Tensor
 
 
-def padded(rows: list[list[int]], width: int = 0) -> torch.Tensor:
+def padded(rows: Sequence[Sequence[int]], width: int = 0) -> torch.Tensor:
     """Rows as one tensor, filled up with -1."""
     out = np.full((len(rows), max(width, *map(len, rows))), ABSENT, dtype=np.int64)
     for i, row in enumerate(rows):

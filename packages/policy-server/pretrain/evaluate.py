@@ -94,7 +94,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=1_000_003)
     options = parser.parse_args()
-    model = AutoModelForCausalLM.from_pretrained(options.folder, dtype=torch.float32).eval()
+    loaded: Any = AutoModelForCausalLM.from_pretrained(options.folder, dtype=torch.float32)
+    model = loaded.eval()
     for split in (Split.HELD_OUT, Split.TRAIN, Split.ANY):
         result = score(model, load(), options.seed, split, options.count)
         say({"split": split, **result.summary()})

@@ -50,7 +50,8 @@ def _layer(
 
     def project(states: Tensor, *linears: Any) -> tuple[Tensor, ...]:
         merged = functional.linear(states, torch.cat([linear.weight for linear in linears]))
-        return merged.unflatten(-1, (len(linears), -1, width)).unbind(2)
+        parts: tuple[Tensor, ...] = merged.reshape(*merged.shape[:-1], len(linears), -1, width).unbind(2)
+        return parts
 
     normed = _normed(layer.input_layernorm, all_)
     if asking is all_:

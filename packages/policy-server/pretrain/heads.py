@@ -88,7 +88,8 @@ class Codes:
     def of(self, vector: Tensor) -> Tensor:
         """The code of a word, of length one."""
         code = self.own @ vector
-        return code / code.norm()
+        unit: Tensor = code / code.norm()
+        return unit
 
 
 @torch.no_grad()
@@ -208,7 +209,8 @@ def _set(
 def _apart(mark: Tensor, *others: Tensor) -> Tensor:
     """What is left of a vector beside the span of others."""
     basis = torch.linalg.qr(torch.stack(others, dim=1)).Q
-    return mark - basis @ (basis.T @ mark)
+    rest: Tensor = mark - basis @ (basis.T @ mark)
+    return rest
 
 
 def _mark(vector: Tensor, *others: Tensor) -> Tensor:
@@ -226,7 +228,8 @@ def _orthogonal_in(space: Tensor, rows: int) -> Tensor:
     """Random orthonormal rows, as far as the projection has room for them."""
     vectors, sizes, _ = torch.linalg.svd(space)
     room = vectors[:, sizes > 0.5]
-    return (room @ torch.nn.init.orthogonal_(torch.empty(room.shape[1], rows))).T
+    drawn: Tensor = room @ torch.nn.init.orthogonal_(torch.empty(room.shape[1], rows))
+    return drawn.T
 
 
 def _rows(matrix: Tensor, count: int) -> Tensor:

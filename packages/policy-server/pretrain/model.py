@@ -112,7 +112,7 @@ class Pupil(nn.Module):
                 nn.init.normal_(weight, std=0.006 if inward else 0.5 * weight.shape[1] ** -0.5)
         nn.init.constant_(self.causal.model.norm.weight, LOGIT_GAIN)
         for probe in self.probes:
-            nn.init.normal_(probe.weight, std=LOGIT_GAIN * shape.hidden**-0.5)
+            nn.init.normal_(probe.get_parameter("weight"), std=LOGIT_GAIN * shape.hidden**-0.5)
         plant_heads(self.causal.model, self.embedding.shared)
 
     def body(self) -> list[nn.Parameter]:

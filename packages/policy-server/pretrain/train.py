@@ -59,7 +59,7 @@ def losses(pupil: Pupil, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
 def among(states: Tensor, targets: Tensor, table: Tensor) -> Tensor:
     """Cross-entropy among the tokens that are somebody's target; the full vocabulary would cost more and teach less."""
     known = targets != ABSENT
-    tokens, places = targets[known].unique(return_inverse=True)
+    tokens, places = torch.unique(targets[known], return_inverse=True)
     return functional.cross_entropy(states[known] @ functional.embedding(tokens, table).T, places)
 
 
@@ -70,7 +70,8 @@ def rate(done: float, peak: float) -> float:
 
 def progress(step: int, seconds: float, options: argparse.Namespace) -> float:
     """Share of the run that is over: by steps, or by minutes where a limit is given and comes first."""
-    return max(step / options.steps, seconds / (60 * options.minutes))
+    over: float = max(step / options.steps, seconds / (60 * options.minutes))
+    return over
 
 
 def optimiser(pupil: Pupil) -> torch.optim.Optimizer:
@@ -123,7 +124,7 @@ class Run:
         loss = parts["asked"] + EVEN_WEIGHT * parts["even"]
         loss = loss + NEXT_WEIGHT * parts["next"] + PROBE_WEIGHT * parts["probes"]
         self.adam.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self.pupil.parameters(), 1.0)
         self.adam.step()
         figures = {name: value.item() for name, value in parts.items()}

@@ -6,7 +6,7 @@ the list falls apart into known words, letters and, for other characters, UTF-8 
 """
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -69,7 +69,8 @@ def build_tokenizer(vocabulary: Vocabulary) -> PreTrainedTokenizerFast:
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("isolated")]
     )
-    return PreTrainedTokenizerFast(
+    fast: Any = PreTrainedTokenizerFast
+    tokenizer: PreTrainedTokenizerFast = fast(
         tokenizer_object=core,
         pad_token="<pad>",
         unk_token="<unk>",
@@ -79,3 +80,4 @@ def build_tokenizer(vocabulary: Vocabulary) -> PreTrainedTokenizerFast:
         padding_side="right",
         clean_up_tokenization_spaces=False,
     )
+    return tokenizer

@@ -51,10 +51,13 @@ def test_the_learning_rate_goes_with_the_backbone():
         ("ronds = 3\n", r'unknown key "ronds"; did you mean "rounds"'),
         ("lr = 3\n", r'did you mean "learner.lr"'),
         ("zzzzqqq = 3\n", r"known keys: game"),
-        ("rounds = -1\n", r"rounds: Input should be greater than or equal to 0"),
+        ("rounds = -1\n", r"rounds is -1; give 0 or more"),
         ('game = "overcooked"\n', "family/layout"),
         ("[evaluation]\nvalidation_seeds = [10000]\n", "keep them apart"),
         ("rounds = = 3\n", "not valid TOML"),
+        ('[learner]\nreduction = "mean"\n', "learner.reduction is mean; give 'decision' or 'episode'"),
+        ('rounds = "many"\n', "rounds is 'many': input should be a valid integer"),
+        ('interface = "json"\n', "potluck eval RUN --interface json"),
     ],
 )
 def test_bad_files_say_what_to_do(tmp_path, capsys, text, hint):
@@ -64,6 +67,36 @@ def test_bad_files_say_what_to_do(tmp_path, capsys, text, hint):
         load_toml(file, RunConfig)
     assert cli.main(["train", f"@{file}"]) == 2
     assert capsys.readouterr().err.startswith("potluck: ")
+
+
+@pytest.mark.parametrize(
+    ("flags", "hint"),
+    [
+        (("--rounds", "-3"), "--rounds is -3; give 0 or more"),
+        (("--learner.clip", "0"), "--learner.clip is 0.0; give more than 0"),
+        (("--learner.lr", "nan"), "--learner.lr is nan; give 0 or more"),
+        (("--evaluation.confidence", "1"), "--evaluation.confidence is 1.0; give less than 1"),
+        (("--services.env-workers", "0"), "--services.env-workers is 0; give 1 or more"),
+        (("--game", "overcooked"), '--game: "overcooked" names no game'),
+        (("--interface", "json"), "free text has no exact probability"),
+        (("--name", "a/b"), '--name: "a/b" is no folder name'),
+    ],
+)
+def test_a_wrong_flag_is_named_with_its_cure(capsys, flags, hint):
+    assert cli.main(["train", *flags, "--dry-run"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("potluck: --")
+    assert hint in said
+    assert "pydantic" not in said
+
+
+def test_flags_on_top_of_a_file_are_checked_too(capsys, tmp_path):
+    file = tmp_path / "c.toml"
+    file.write_text("rounds = 7\n[learner]\nlr = 0.5\n")
+    assert cli.main(["train", f"@{file}", "--learner.lr", "-1"]) == 2
+    assert "--learner.lr is -1.0; give 0 or more" in capsys.readouterr().err
+    assert cli.main(["eval", str(tmp_path), "--temperature", "0"]) == 2
+    assert "--temperature is 0.0; give more than 0" in capsys.readouterr().err
 
 
 def test_a_missing_file_and_an_unknown_command(capsys):

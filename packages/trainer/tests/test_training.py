@@ -5,7 +5,8 @@ import errno
 import io
 import json
 import os
-import shutil
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from potluck.policy.v1.policy_service_pb2 import BackboneKind
 from potluck_trainer import run_folder
 from potluck_trainer.commands import train as train_command
 from potluck_trainer.commands.eval import judge
-from potluck_trainer.commands.train import resumed_config, train_with
+from potluck_trainer.commands.train import resumed_config, train, train_with
 from potluck_trainer.config import LearnerConfig
 from potluck_trainer.errors import (
     AgreementError,
@@ -28,11 +29,14 @@ from potluck_trainer.errors import (
     TrainerError,
     WrongPolicyError,
 )
+from potluck_trainer.learners.base import always
+from potluck_trainer.learners.table import TableTeam
 from potluck_trainer.progress import Reporter
 from potluck_trainer.records import reader, writer
 from potluck_trainer.records.rows import Part, prompt_of
 from potluck_trainer.records.schema import DESCRIPTIONS, TABLES
 from potluck_trainer.run_folder import RunFolder
+from potluck_trainer.teams import lineups
 
 
 class Interrupt(Exception):
@@ -60,6 +64,11 @@ def state_of(run_dir: Path):
         for path in sorted((run_dir / table).glob("*.parquet"))
     }
     return lines, tables, (run_dir / "checkpoints.jsonl").read_text(), sorted(os.listdir(run_dir / "adapters"))
+
+
+async def judged(session, run, names, quiet):
+    checkpoint = run.checkpoints.best()
+    return await judge(session, run, checkpoint, lineups(names, run, checkpoint), quiet)
 
 
 async def interrupted(session, world, at, quiet):
@@ -327,7 +336,7 @@ async def test_changed_settings_cannot_resume(world, table_config, table_session
 
 async def test_two_writers_are_kept_apart(world, table_config, table_session, quiet):
     with RunFolder(table_config.run_dir).locked(), pytest.raises(RecordError, match="another process"):
-        await train_with(table_session(), False, quiet)
+        await train(table_config, quiet)
 
 
 async def test_damaged_checkpoints_are_refused(world, table_config, table_session, quiet):
@@ -347,7 +356,7 @@ async def test_evaluation_compares_teams_on_the_same_seeds(world, table_config, 
     config = table_config.model_copy(update={"rounds": 30})
     session = table_session(config)
     run = await train_with(session, False, quiet)
-    judgements = await judge(session, run, run.checkpoints.best(), ["trained", "frozen", "uniform"], quiet)
+    judgements = await judged(session, run, ["trained", "frozen", "uniform"], quiet)
     trained, frozen, uniform = judgements
     assert trained.interval.low > frozen.interval.high
     assert frozen.returns == uniform.returns
@@ -357,44 +366,26 @@ async def test_evaluation_compares_teams_on_the_same_seeds(world, table_config, 
     assert [row["seed"] for row in rows] == list(config.evaluation.seeds)
     assert {row["set"] for row in rows} == {"eval/trained"}
     assert {row["round"] for row in rows} == {30}
-    again = await judge(session, run, run.checkpoints.best(), ["trained"], quiet)
+    again = await judged(session, run, ["trained"], quiet)
     assert again[0].returns == trained.returns
 
 
 async def test_solo_teams_leave_the_others_to_the_env_server(world, table_session, quiet):
     session = table_session()
     run = await train_with(session, False, quiet)
-    (solo,) = await judge(session, run, run.checkpoints.last(), ["solo/agent_1"], quiet)
+    (solo,) = await judged(session, run, ["solo/agent_1"], quiet)
     row = reader.read_part(run.path / "episodes" / "eval-solo-agent_1.parquet").to_pylist()[0]
     assert json.loads(row["policies"])["agent_0"] == "noop"
     assert len(solo.returns) == 6
     with pytest.raises(ConfigError, match="known: trained"):
-        await judge(session, run, run.checkpoints.last(), ["tained"], quiet)
-
-
-async def test_a_team_from_adapter_folders(world, table_config, table_session, quiet, tmp_path):
-    """One adapter folder per agent plays as the run it came from; two, none or a renamed one are refused."""
-    session = table_session(table_config)
-    run = await train_with(session, False, quiet)
-    last = run.checkpoints.last()
-    for agent, digest in last.adapters.items():
-        shutil.copytree(run.path / "adapters" / digest, tmp_path / "team" / agent / digest)
-    trained, copied = await judge(session, run, last, ["trained", f"adapters:{tmp_path / 'team'}"], quiet)
-    assert copied.returns == trained.returns
-    home = tmp_path / "team" / "agent_0"
-    (home / last.adapters["agent_0"]).rename(home / ("0" * 64))
-    with pytest.raises(CheckpointError, match="restore the folder"):
-        await judge(session, run, last, [f"adapters:{tmp_path / 'team'}"], quiet)
-    shutil.rmtree(home)
-    with pytest.raises(ConfigError, match="holds 0 adapters; put exactly one"):
-        await judge(session, run, last, [f"adapters:{tmp_path / 'team'}"], quiet)
+        await judged(session, run, ["tained"], quiet)
 
 
 async def test_greedy_evaluation_says_so(world, table_config, table_session, quiet):
     evaluation = table_config.evaluation.model_copy(update={"greedy": True})
     session = table_session(table_config.model_copy(update={"evaluation": evaluation}))
     run = await train_with(session, False, quiet)
-    await judge(session, run, run.checkpoints.last(), ["frozen"], quiet)
+    await judged(session, run, ["frozen"], quiet)
     rows = reader.read_part(run.path / "episodes" / "eval-frozen.parquet").to_pylist()
     assert {row["temperature"] for row in rows} == {0.0}
     assert json.loads((run.path / "evaluation.json").read_text())["temperature"] == 0.0
@@ -429,6 +420,33 @@ async def test_cancelling_leaves_a_resumable_run(world, table_config, table_sess
     with pytest.raises(asyncio.CancelledError):
         await task
     world.on_play = None
+    again = await train_with(table_session(resumed_config(table_config.run_dir, None, "", "")), True, quiet)
+    whole = await train_with(table_session(table_config.model_copy(update={"name": "whole"})), False, quiet)
+    assert state_of(again.path) == state_of(whole.path)
+
+
+async def test_cancelling_in_the_middle_of_an_update(world, table_config, table_session, quiet, monkeypatch):
+    """Ctrl-C is heard between two microbatches; whatever the update had done by then, the resumed run is the same."""
+    learning = threading.Event()
+    original = TableTeam.update
+
+    def endless(self, agent, samples, round_number, go_on=always):
+        report = original(self, agent, samples, round_number, go_on)
+        if round_number == 2:
+            learning.set()
+            while True:
+                go_on()
+                time.sleep(0.01)
+        return report
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableTeam, "update", endless)
+        task = asyncio.create_task(train_with(table_session(), False, quiet))
+        await asyncio.to_thread(learning.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 60)
+    assert RunFolder.open(table_config.run_dir).checkpoints.last().round == 2
     again = await train_with(table_session(resumed_config(table_config.run_dir, None, "", "")), True, quiet)
     whole = await train_with(table_session(table_config.model_copy(update={"name": "whole"})), False, quiet)
     assert state_of(again.path) == state_of(whole.path)

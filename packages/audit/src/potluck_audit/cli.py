@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated, Protocol
 
 import tyro
 
+from potluck.rpc.console import output_may_end
 from potluck.rpc.errors import PotluckError
 from potluck_audit.commands.console import SERVICE, tell
+from potluck_audit.commands.credit import CreditCommand
 from potluck_audit.commands.figures import FiguresCommand
+from potluck_audit.commands.gate import GateCommand
 from potluck_audit.commands.run import RunCommand
 from potluck_audit.commands.serve import ServeCommand
+from potluck_audit.commands.swap import SwapCommand
 from potluck_audit.commands.table import TableCommand
 from potluck_audit.commands.whowhen import WhoWhenCommand
 
 Command = (
     Annotated[ServeCommand, tyro.conf.subcommand("serve")]
     | Annotated[RunCommand, tyro.conf.subcommand("run")]
+    | Annotated[CreditCommand, tyro.conf.subcommand("credit")]
+    | Annotated[GateCommand, tyro.conf.subcommand("gate")]
+    | Annotated[SwapCommand, tyro.conf.subcommand("swap")]
     | Annotated[TableCommand, tyro.conf.subcommand("table")]
     | Annotated[FiguresCommand, tyro.conf.subcommand("figures")]
     | Annotated[WhoWhenCommand, tyro.conf.subcommand("whowhen")]
@@ -35,14 +41,10 @@ class Runs(Protocol):
 
 def main(args: list[str] | None = None) -> None:
     """Behaviour metrics, credit and reports of trained teams."""
-    command: Runs = tyro.cli(Command, args=args, prog=SERVICE, description=main.__doc__)
     try:
-        status = command.run()
-        sys.stdout.flush()
-        sys.exit(status)
-    except BrokenPipeError:  # whoever read the output has gone, as in `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        with output_may_end():
+            command: Runs = tyro.cli(Command, args=args, prog=SERVICE, description=main.__doc__)
+            sys.exit(command.run())
     except PotluckError as error:
         tell(f"{SERVICE}: {error.message} [{error.reason}]")
         sys.exit(1)

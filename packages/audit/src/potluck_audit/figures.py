@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Literal
 from xml.etree import ElementTree
@@ -16,7 +17,11 @@ from xml.etree import ElementTree
 from markupsafe import escape
 
 from potluck_audit.intervals import UNDEFINED
-from potluck_audit.report import svg
+from potluck_audit.report.charts import canvas
+from potluck_audit.report.charts.bars import Bar, bars
+from potluck_audit.report.charts.heat import heat_map
+from potluck_audit.report.sections import commons, handoffs, training, worth
+from potluck_audit.report.view import View
 from potluck_audit.saved import SavedResults, SavedSet
 
 Theme = Literal["light", "dark"]
@@ -33,22 +38,44 @@ _SPACED = re.compile(r"rgb\((\d+) (\d+) (\d+)\)")
 
 def figures(results: SavedResults, theme: Theme = "light") -> Iterator[tuple[str, str]]:
     """(file name, SVG) of everything that was measured."""
-    if len(results.curve) > 1:
-        said = f"{results.unit} per episode: mean and {100 * results.confidence:g} % interval of each round (blue)"
-        curve = noted(svg.learning_curve(results.curve, results.unit), [("", f"{said}, running mean of 10 (orange)")])
-        yield "learning-curve.svg", standalone(curve, theme)
+    for name, chart, notes in _charts(results):
+        if chart:
+            yield f"{name}.svg", standalone(noted(chart, notes) if notes else chart, theme)
+
+
+Note = tuple[str, str]
+"""A colour (or nothing) and what it stands for."""
+
+
+def _charts(results: SavedResults) -> Iterator[tuple[str, str, Sequence[Note]]]:
+    view = View(results)
+    said = f"{results.unit} per episode, {view.percent} intervals; dots are single rounds"
+    yield "learning-curve", training.reward_chart(view), [("", said)]
+    for panels, by_agent in ((training.TEAM, False), (training.AGENTS, True)):
+        for panel, chart in training.panel_charts(view, panels, by_agent=by_agent):
+            yield f"training-{slug(panel.name)}", chart, [("", f"{panel.title}, {view.percent} intervals")]
     for group in results.sets:
+        seats = [(canvas.fill(seat), agent) for seat, agent in enumerate(group.agents)]
         for weighting in ("decisions", "time"):
-            if bars := _options(results, group, weighting):
-                bars = noted(bars, [(svg.colour(seat), agent) for seat, agent in enumerate(group.agents)])
-                yield f"options-by-{weighting}-{slug(group.name)}.svg", standalone(bars, theme)
-        visits = results.visits.get(group.name, {})
-        everywhere = [cell for cells in visits.values() for cell in cells]
-        for agent, cells in visits.items():
-            if cells:
-                width, height = (1 + max(cell[axis] for cell in everywhere) for axis in (0, 1))
-                chart = noted(svg.heat_map(cells, [], width, height), [("", f"{agent}: % of its steps")])
-                yield f"visits-{slug(group.name)}-{slug(agent)}.svg", standalone(chart, theme)
+            yield f"options-by-{weighting}-{slug(group.name)}", _options(results, group, weighting), seats
+        yield from _visits(results, group)
+        alone = handoffs.flow_chart(View(replace(results, sets=[group])))
+        yield f"handoffs-{slug(group.name)}", alone, [("", "hand-offs per episode")]
+    yield "patches-alive", commons.by_step(view, "patches_alive", "patches alive"), [("", "patches with an apple")]
+    yield "dirt", commons.by_step(view, "dirt_fraction", "dirt", percent=True), [("", "river cells that are dirty")]
+    yield "coalitions", worth.coalition_chart(view, list(results.all("coalition"))), [("", f"v(S) in {results.unit}")]
+    yield "credit", worth.credit_chart(view, list(results.all("credit"))), [("", f"Shapley credit in {results.unit}")]
+    yield "interactions", worth.interaction_chart(view), [("", "Shapley interaction index of pairs")]
+
+
+def _visits(results: SavedResults, group: SavedSet) -> Iterator[tuple[str, str, Sequence[Note]]]:
+    visits = results.visits.get(group.name, {})
+    everywhere = [cell for cells in visits.values() for cell in cells]
+    for agent, cells in visits.items():
+        if cells:
+            width, height = (1 + max(cell[axis] for cell in everywhere) for axis in (0, 1))
+            name = f"visits-{slug(group.name)}-{slug(agent)}"
+            yield name, heat_map(cells, [], width, height), [("", f"{agent}: % of its steps")]
 
 
 def _options(results: SavedResults, group: SavedSet, weighting: str) -> str:
@@ -56,12 +83,12 @@ def _options(results: SavedResults, group: SavedSet, weighting: str) -> str:
     found = {(m.agent, m.key): m.estimate for m in results.all(name, group.name)}
     groups = {
         option: [
-            svg.Bar(seat, found.get((agent, option), UNDEFINED), f"{agent}, {option}")
+            Bar(seat, found.get((agent, option), UNDEFINED), f"{agent}, {option}")
             for seat, agent in enumerate(group.agents)
         ]
         for option in dict.fromkeys(key for _, key in found)
     }
-    return svg.bars(groups, percent=True) if groups else ""
+    return bars(groups, percent=True) if groups else ""
 
 
 def noted(chart: str, notes: Sequence[tuple[str, str]]) -> str:
@@ -86,6 +113,7 @@ def standalone(chart: str, theme: Theme = "light") -> str:
     values = palette(css, theme)
     style = "\n".join(rule.replace("svg.chart", ".chart") for rule in _RULE.findall(css))
     ground = '<rect width="100%" height="100%" fill="var(--paper)"/>'
+    ground = f"{canvas.patterns()}{ground}" if "url(#" in chart else ground
     opening = chart.index(">") + 1
     head = chart[:opening].replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     whole = f"{head}<style>{style}</style>{ground}{chart[opening:]}\n"

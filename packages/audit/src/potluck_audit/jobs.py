@@ -1,37 +1,61 @@
-"""Audits under way: one task each, followed by any number of watchers, kept until the server ends."""
+"""Long work under way: one task each, followed by any number of watchers, cancelled and resumed, kept until the server
+ends.
+
+What a job played lies on disk, so that a resumed one goes on where it was, also in another server: there the same
+request, started again, finds it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from potluck.audit.v1 import audit_service_pb2 as pb
 from potluck.rpc.errors import PotluckError, Reason
-from potluck_audit.audit import AuditOutcome, AuditRequest, run_audit
 from potluck_audit.errors import InvalidRequest, UnknownAudit
+from potluck_audit.metrics.metric import Metric
+from potluck_audit.progress import OnStage
 
 _LOG = logging.getLogger("potluck.audit")
 
 
 class Stage(NamedTuple):
-    """What an audit is doing."""
+    """What a job is doing."""
 
     name: str
     done: int
     total: int
 
 
-class Job:
-    """One audit."""
+class Done(NamedTuple):
+    """What a job found."""
 
-    def __init__(self, audit_id: str, request: AuditRequest) -> None:
+    metrics: Sequence[Metric]
+    results: Path
+    report: Path | None = None
+    decoupling: pb.Decoupling | None = None
+
+
+Work = Callable[[OnStage, str], Awaitable[Done]]
+"""Given whom to tell and the job's name."""
+
+
+class Job:
+    """One audit, credit or gate."""
+
+    def __init__(self, audit_id: str, request: object, work: Work) -> None:
         self.audit_id = audit_id
         self.request = request
-        self.outcome: AuditOutcome | None = None
+        self.outcome: Done | None = None
         self.error: PotluckError | None = None
         self.stage = Stage("waiting", 0, 0)
+        self.task: asyncio.Task[None] | None = None
+        self._work = work
+        self._cancelled = False
         self._changed = asyncio.Condition()
         self._loop = asyncio.get_running_loop()
 
@@ -39,15 +63,28 @@ class Job:
     def ended(self) -> bool:
         return self.outcome is not None or self.error is not None
 
-    async def run(self, turn: asyncio.Semaphore) -> None:
+    def begin(self, turn: asyncio.Semaphore) -> asyncio.Task[None]:
+        """Starts it, or starts it again after an error."""
+        self.error, self._cancelled, self.stage = None, False, Stage("waiting", 0, 0)
+        self.task = asyncio.create_task(self._run(turn))
+        return self.task
+
+    def cancel(self) -> None:
+        """Ends it with CANCELLED, unless it has ended. What it played is kept."""
+        if not self.ended and self.task is not None:
+            self._cancelled = True
+            self.task.cancel()
+
+    async def _run(self, turn: asyncio.Semaphore) -> None:
         try:
             async with turn:
-                self.outcome = await run_audit(self.request, self._on_stage, self.audit_id)
+                self.outcome = await self._work(self._on_stage, self.audit_id)
         except PotluckError as error:
             self.error = error
         except asyncio.CancelledError:
-            self.error = PotluckError(Reason.DRAINING, "the audit server is ending", "start the audit again")
-            raise
+            self.error = self._why()
+            if not self._cancelled:
+                raise
         except Exception:
             error_id = uuid.uuid4().hex[:12]
             _LOG.exception("audit %s failed, error id %s", self.audit_id, error_id)
@@ -57,6 +94,12 @@ class Job:
             )
         finally:
             await asyncio.shield(self._wake())
+
+    def _why(self) -> PotluckError:
+        if self._cancelled:
+            cure = "ResumeAudit goes on where it was"
+            return PotluckError(Reason.CANCELLED, f"audit {self.audit_id} was cancelled", cure)
+        return PotluckError(Reason.DRAINING, "the audit server is ending", "start the audit again")
 
     def _on_stage(self, name: str, done: int, total: int) -> None:
         """Called from the loop and from worker threads."""
@@ -81,9 +124,15 @@ class Job:
                 seen = self.stage
                 yield seen
 
+    async def wait(self) -> None:
+        """Until it has ended."""
+        async with self._changed:
+            while not self.ended:
+                await self._changed.wait()
+
 
 class Jobs:
-    """All audits of a server."""
+    """All jobs of a server."""
 
     def __init__(self, parallel: int = 2) -> None:
         self._jobs: dict[str, Job] = {}
@@ -91,8 +140,8 @@ class Jobs:
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Semaphore(parallel)
 
-    def start(self, request_id: str, request: AuditRequest) -> Job:
-        """The same request id gets the same audit; with other contents it is refused."""
+    def start(self, request_id: str, request: object, work: Work) -> Job:
+        """The same request id gets the same job; with other contents it is refused."""
         if not request_id:
             raise InvalidRequest("request_id", "an audit needs a request id", "choose one, such as a random uuid")
         if known := self._by_request.get(request_id):
@@ -101,11 +150,9 @@ class Jobs:
                     "request_id", f"{request_id!r} already names another audit", "choose a new one for a new audit"
                 )
             return known
-        job = Job(uuid.uuid4().hex[:16], request)
+        job = Job(uuid.uuid4().hex[:16], request, work)
         self._jobs[job.audit_id] = self._by_request[request_id] = job
-        task = asyncio.create_task(job.run(self._turn))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._begin(job)
         return job
 
     def get(self, audit_id: str) -> Job:
@@ -113,7 +160,19 @@ class Jobs:
             raise UnknownAudit(audit_id)
         return self._jobs[audit_id]
 
+    def resume(self, audit_id: str) -> Job:
+        """Begins a job again that ended with an error; one under way, or done, stays as it is."""
+        job = self.get(audit_id)
+        if job.error is not None:
+            self._begin(job)
+        return job
+
     def cancel(self) -> None:
         """Ends what is under way; nothing half-written is left, since results are renamed into place."""
         for task in self._tasks:
             task.cancel()
+
+    def _begin(self, job: Job) -> None:
+        task = job.begin(self._turn)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,7 +1,7 @@
 """What an audit found, and the JSON that other programs read.
 
 `<run>/audit/results.json`: `schema_version`, facts, one object per metric (`value`, `low`, `high` are null where they
-are undefined), checks, the learning curve, visits and notes. Never NaN.
+are undefined), checks, the learning curve, trends over windows of training rounds, visits and notes. Never NaN.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 from potluck.audit.v1 import audit_service_pb2 as audit_pb
 from potluck_audit.metrics.curves import CurvePoint
 from potluck_audit.metrics.metric import Check, EpisodeSet, Metric
+from potluck_audit.metrics.trends import Trend
+from potluck_audit.verdict.verdict import Decoupling
 
 RESULTS_VERSION = 1
 
@@ -31,8 +33,13 @@ class AuditResults:
     metrics: list[Metric] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     curve: list[CurvePoint] = field(default_factory=list)
+    trends: list[Trend] = field(default_factory=list)
     visits: dict[str, Mapping[str, Mapping[tuple[int, int], int]]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    decoupling: Decoupling | None = None
+    """What the gate found over the checkpoints, where it was run."""
+    blame: Mapping[str, Any] | None = None
+    """What blame found, as it lies in `audit/blame.json`, where it was run."""
 
     def find(self, name: str, set_name: str | None = None, agent: str = "", key: str = "") -> Metric | None:
         """The first metric of that name, or None."""
@@ -67,6 +74,7 @@ class AuditResults:
             "metrics": [_metric(m) for m in self.metrics],
             "checks": [{"name": c.name, "set": c.set, "passed": c.passed, "detail": c.detail} for c in self.checks],
             "curve": [{"round": p.round, **p.estimate._asdict()} for p in self.curve],
+            "trends": [{"first": t.first, "last": t.last, **_metric(t.metric)} for t in self.trends],
             "visits": {
                 name: {agent: [[x, y, n] for (x, y), n in sorted(cells.items())] for agent, cells in agents.items()}
                 for name, agents in self.visits.items()

@@ -13,6 +13,7 @@ from potluck_audit.errors import AuditError, CorruptRecords, NewerSchema
 from potluck_audit.intervals import Estimate
 from potluck_audit.metrics.curves import CurvePoint
 from potluck_audit.metrics.metric import Check, Metric
+from potluck_audit.metrics.trends import Trend
 from potluck_audit.results import RESULTS_VERSION
 
 Cells = Mapping[tuple[int, int], int]
@@ -51,6 +52,7 @@ class SavedResults:
     curve: Sequence[CurvePoint]
     visits: Mapping[str, Mapping[str, Cells]]
     notes: Sequence[str]
+    trends: Sequence[Trend] = ()
 
     def all(self, name: str, set_name: str | None = None, **fixed: str) -> Iterator[Metric]:
         """Metrics of that name whose agent and key are as given."""
@@ -90,7 +92,7 @@ def _results(data: Mapping[str, Any]) -> SavedResults:
         facts=data["facts"],
         confidence=data["confidence"],
         sets=[SavedSet(s["name"], s["game"], s["unit"], tuple(s["agents"]), s["episodes"]) for s in data["sets"]],
-        metrics=[Metric(m["name"], m["set"], _estimate(m), m["agent"], m["key"], m["unit"]) for m in data["metrics"]],
+        metrics=[_metric(m) for m in data["metrics"]],
         checks=[Check(c["name"], c["set"], c["passed"], c["detail"]) for c in data["checks"]],
         curve=[CurvePoint(p["round"], _estimate(p)) for p in data["curve"]],
         visits={
@@ -98,7 +100,12 @@ def _results(data: Mapping[str, Any]) -> SavedResults:
             for name, agents in data["visits"].items()
         },
         notes=data["notes"],
+        trends=[Trend(t["first"], t["last"], _metric(t)) for t in data.get("trends", ())],
     )
+
+
+def _metric(data: Mapping[str, Any]) -> Metric:
+    return Metric(data["name"], data["set"], _estimate(data), data["agent"], data["key"], data["unit"])
 
 
 def _estimate(data: Mapping[str, Any]) -> Estimate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,16 @@ import grpc
 
 from potluck.audit.v1 import audit_service_pb2 as pb
 from potluck.audit.v1.audit_service_pb2_grpc import AuditServiceServicer, add_AuditServiceServicer_to_server
-from potluck.play.policy_client import PolicyClient
-from potluck.play.pool import EnvPool
 from potluck.rpc.server import RunningServer, serve
-from potluck_audit.audit import AuditRequest, episode_set
-from potluck_audit.counterfactual.coalitions import Players
-from potluck_audit.counterfactual.values import recorded_values
-from potluck_audit.credit import attribute
+from potluck_audit.audit import AuditRequest, run_audit
+from potluck_audit.credit import Budget
+from potluck_audit.crediting import CreditRequest, run_credit
 from potluck_audit.errors import InvalidRequest, Unsupported
-from potluck_audit.intervals import Intervals
-from potluck_audit.jobs import Jobs
-from potluck_audit.records import load_run
+from potluck_audit.jobs import Done, Job, Jobs
+from potluck_audit.progress import OnStage
 from potluck_audit.results import curve_metrics, metric_message
+from potluck_audit.verdict.gate import GateRequest, run_gate
+from potluck_audit.verdict.wire import decoupling_message
 
 SERVICE = "potluck.audit.v1.AuditService"
 
@@ -36,18 +33,48 @@ class AuditServicer(AuditServiceServicer):
         self._jobs = jobs
 
     async def StartAudit(self, request: pb.StartAuditRequest, context: Context) -> pb.StartAuditResponse:
-        job = self._jobs.start(
-            request.request_id,
-            AuditRequest(
-                run=Path(request.run),
-                sets=tuple(request.sets),
-                envs=tuple(request.services.envs),
-                policy=request.services.policy,
-                confidence=request.confidence or 0.95,
-                report=request.report,
-            ),
+        asked = AuditRequest(
+            run=Path(request.run),
+            sets=tuple(request.sets),
+            envs=tuple(request.services.envs),
+            policy=request.services.policy,
+            confidence=request.confidence or 0.95,
+            report=request.report,
         )
-        return pb.StartAuditResponse(audit_id=job.audit_id)
+
+        async def work(on_stage: OnStage, audit_id: str) -> Done:
+            results, written, report = await run_audit(asked, on_stage, audit_id)
+            return Done([*results.metrics, *curve_metrics(results)], written, report)
+
+        return pb.StartAuditResponse(audit_id=self._jobs.start(request.request_id, asked, work).audit_id)
+
+    async def StartCredit(self, request: pb.StartCreditRequest, context: Context) -> pb.StartCreditResponse:
+        asked = _credit_request(request.credit)
+
+        async def work(on_stage: OnStage, audit_id: str) -> Done:
+            found, written = await run_credit(asked, on_stage)
+            return Done([metric for one in found for metric in one.metrics], written)
+
+        return pb.StartCreditResponse(audit_id=self._jobs.start(request.request_id, asked, work).audit_id)
+
+    async def StartGate(self, request: pb.StartGateRequest, context: Context) -> pb.StartGateResponse:
+        asked = GateRequest(
+            run=Path(request.run),
+            envs=tuple(request.services.envs),
+            policy=request.services.policy,
+            rounds=tuple(request.rounds),
+            checkpoints=request.checkpoints or GateRequest.checkpoints,
+            episodes=request.episodes or GateRequest.episodes,
+            baseline=request.baseline or GateRequest.baseline,
+            confidence=request.confidence or GateRequest.confidence,
+        )
+
+        async def work(on_stage: OnStage, audit_id: str) -> Done:
+            found, written = await run_gate(asked, on_stage)
+            metrics = [m for one in found.checkpoints for m in one.metrics]
+            return Done([*metrics, *found.references], written, None, decoupling_message(found))
+
+        return pb.StartGateResponse(audit_id=self._jobs.start(request.request_id, asked, work).audit_id)
 
     async def WatchAudit(self, request: pb.WatchAuditRequest, context: Context) -> AsyncIterator[pb.WatchAuditResponse]:
         job = self._jobs.get(request.audit_id)
@@ -58,43 +85,64 @@ class AuditServicer(AuditServiceServicer):
             last.error.CopyFrom(job.error.status())
         yield last
 
-    async def GetAudit(self, request: pb.GetAuditRequest, context: Context) -> pb.GetAuditResponse:
+    async def CancelAudit(self, request: pb.CancelAuditRequest, context: Context) -> pb.CancelAuditResponse:
         job = self._jobs.get(request.audit_id)
-        if job.error:
-            raise job.error
-        if job.outcome is None:
-            raise InvalidRequest("audit_id", f"audit {job.audit_id} has not ended", "follow it with WatchAudit")
-        results, written, report = job.outcome
-        metrics = [*results.metrics, *curve_metrics(results)]
-        return pb.GetAuditResponse(
-            metrics=[metric_message(m) for m in metrics], report=str(report or ""), results=str(written)
+        job.cancel()
+        await job.wait()
+        return pb.CancelAuditResponse(cancelled=job.outcome is None)
+
+    async def ResumeAudit(self, request: pb.ResumeAuditRequest, context: Context) -> pb.ResumeAuditResponse:
+        return pb.ResumeAuditResponse(audit_id=self._jobs.resume(request.audit_id).audit_id)
+
+    async def GetAudit(self, request: pb.GetAuditRequest, context: Context) -> pb.GetAuditResponse:
+        done = _done(self._jobs.get(request.audit_id))
+        reply = pb.GetAuditResponse(
+            metrics=[metric_message(m) for m in done.metrics],
+            report=str(done.report or ""),
+            results=str(done.results),
         )
+        if done.decoupling is not None:
+            reply.decoupling.CopyFrom(done.decoupling)
+        return reply
 
     async def AttributeCredit(self, request: pb.AttributeCreditRequest, context: Context) -> pb.AttributeCreditResponse:
-        if not request.services.envs:
-            raise InvalidRequest("services.envs", "credit is found by playing coalitions", "name an env server")
-        run = await asyncio.to_thread(load_run, request.run, [request.set])
-        team = episode_set(run, request.set)
-        baseline = request.baseline or "noop"
-        async with EnvPool(tuple(request.services.envs)) as envs:
-            policy = PolicyClient(request.services.policy) if request.services.policy else None
-            try:
-                players = Players(envs, policy, run.path, greedy=run.greedy)
-                values = recorded_values(team, {}, baseline)
-                found = await attribute(values, team, players, Intervals(), lambda *stage: None)
-            finally:
-                if policy is not None:
-                    await policy.close()
+        (found,), _ = await run_credit(_credit_request(request), lambda *stage: None)
         return pb.AttributeCreditResponse(
             credits=[metric_message(m) for m in found.credits],
             empty_value=found.empty_value,
             team_value=found.team_value,
+            errors=[metric_message(m) for m in found.errors],
+            interactions=[metric_message(m) for m in found.interactions],
+            method=found.method,
+            coalitions=found.coalitions,
+            orders=found.orders,
+            notes=found.notes,
         )
 
     async def LocateError(self, request: pb.LocateErrorRequest, context: Context) -> pb.LocateErrorResponse:
         raise Unsupported(
             "finding the first decisive error is not built yet", "look through the replay of the audit's report"
         )
+
+
+def _credit_request(request: pb.AttributeCreditRequest) -> CreditRequest:
+    return CreditRequest(
+        run=Path(request.run),
+        envs=tuple(request.services.envs),
+        policy=request.services.policy,
+        set=request.set,
+        baselines=(request.baseline or "noop",),
+        budget=Budget(request.budget or Budget.coalitions, request.seed),
+        confidence=request.confidence or 0.95,
+    )
+
+
+def _done(job: Job) -> Done:
+    if job.error:
+        raise job.error
+    if job.outcome is None:
+        raise InvalidRequest("audit_id", f"audit {job.audit_id} has not ended", "follow it with WatchAudit")
+    return job.outcome
 
 
 async def start_server(bind: str, jobs: Jobs | None = None) -> RunningServer:

@@ -29,10 +29,15 @@ def coalitions(players: Sequence[Player]) -> Iterator[frozenset[Player]]:
 
 def shapley_values(players: Sequence[Player], value: Mapping[frozenset[Player], float]) -> dict[Player, float]:
     """φ of every player. Raises KeyError where a coalition has no value."""
+    return dict(zip(players, shapley_of_masks(values_by_mask(players, value)).tolist(), strict=True))
+
+
+def values_by_mask(players: Sequence[Player], value: Mapping[frozenset[Player], float]) -> NDArray[np.float64]:
+    """The values of all 2^n coalitions; bit i of the index says whether player i is in. Raises KeyError."""
     by_mask = np.empty(1 << len(players))
     for mask in range(1 << len(players)):
         by_mask[mask] = value[frozenset(p for place, p in enumerate(players) if mask >> place & 1)]
-    return dict(zip(players, shapley_of_masks(by_mask).tolist(), strict=True))
+    return by_mask
 
 
 def shapley_of_masks(value: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -89,29 +89,36 @@ def exceedance(observed: float | None, null: Floats) -> float | None:
     return float((1 + (null >= observed - 1e-12).sum()) / (1 + len(null)))
 
 
-def centred(statistic: Callable[[Any], Any], counts: Floats, intervals: Intervals) -> Estimate:
-    """A non-negative statistic of sums over episodes (first axis of `counts`), such as an entropy or a Gini index.
+def jackknife(statistic: Callable[[Any], Any], counts: Floats, intervals: Intervals) -> Estimate:
+    """A non-negative statistic of sums over episodes (first axis of `counts`), such as a divergence or a Gini index.
 
-    Near its end 0 such a statistic is too high in small records, and higher still in their resamples: a plain
-    percentile interval would lie above the value. The resamples are shifted by their mean distance from the value, so
-    that the interval tells how far the value varies; the bias itself is what a permutation baseline shows.
+    Near its end 0 such a statistic is too high in small records, and higher still in their resamples, so that a
+    percentile bootstrap lies above the truth and the BCa bootstrap never reaches 0. This is Tukey's interval from
+    leaving out one episode at a time (Efron and Tibshirani 1993, chapter 11): the bias that the left-out values show is
+    taken off, the width is Student's t times the jackknife's standard error. It is cut off at 0 and widened, where need
+    be, to hold the value itself.
+
+    Coverage of 95 % intervals over 300 sets of 20 episodes, divergence 0 / .005 / .08 / .35: 100, 95, 94, 95 %
+    (percentile 0, 75, 91, 93; BCa 0, 87, 91, 94). Seven agents of exactly equal amounts remain hard: 76 %.
     """
     episodes = len(counts)
     if not episodes:
         return UNDEFINED
-    value = float(statistic(counts.sum(axis=0)))
+    total = counts.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(statistic(total))
+        without = np.asarray(statistic(total - counts), float)
     if not np.isfinite(value):
         return Estimate(None, None, None, episodes)
-    if episodes == 1:
+    if episodes == 1 or not np.isfinite(without).all():
         return Estimate(value, None, None, episodes)
-    generator = np.random.default_rng(intervals.seed)
-    weights = generator.multinomial(episodes, np.full(episodes, 1 / episodes), size=intervals.resamples)
-    drawn = statistic((weights @ counts.reshape(episodes, -1)).reshape(-1, *counts.shape[1:]))
-    if not np.isfinite(drawn).all():
-        return Estimate(value, None, None, episodes)
-    tail = (1 - intervals.confidence) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail]) - (drawn.mean() - value)
-    return Estimate(value, max(0.0, float(low)), float(high), episodes)
+    from scipy import stats
+
+    bias = (episodes - 1) * (without.mean() - value)
+    spread = np.sqrt((episodes - 1) / episodes * ((without - without.mean()) ** 2).sum())
+    half = float(stats.t.ppf((1 + intervals.confidence) / 2, episodes - 1)) * spread
+    low, high = float(value - bias - half), float(value - bias + half)
+    return Estimate(value, min(value, max(0.0, low)), max(value, high), episodes)
 
 
 def pair_mean(agreeing: Any, comparable: Any, intervals: Intervals) -> Estimate:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
+from potluck.rpc.console import output_may_end
 from potluck.rpc.errors import PotluckError
 from potluck.rpc.logs import configure_logs
+from potluck_envs.errors import InvalidField
 from potluck_envs.registry import Registry
 
 PROG = "potluck-envs"
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 app = tyro.extras.SubcommandApp()
 
 
 @app.command
-def serve(bind: str = "127.0.0.1:0", workers: int = 0, timeout: float = 30.0, log: str = "INFO") -> None:
+def serve(bind: str = "127.0.0.1:0", workers: int = 0, timeout: float = 30.0, log: LogLevel = "INFO") -> None:
     """Serves all installed games over gRPC until SIGTERM or Ctrl-C.
 
     Prints "ready potluck-envs on HOST:PORT" once it can be used. Engines run in worker processes: one that crashes or
@@ -30,6 +33,10 @@ def serve(bind: str = "127.0.0.1:0", workers: int = 0, timeout: float = 30.0, lo
         timeout: Seconds that one command may take in the engine before its worker is ended.
         log: Lowest level of log lines on standard error.
     """
+    if workers < 0:
+        raise InvalidField("--workers", f"{workers} processes", "give 1 or more, or 0 for one per core")
+    if not timeout > 0:
+        raise InvalidField("--timeout", f"{timeout:g} seconds", "give more than 0")
     from potluck.rpc.server import run_until_signal
     from potluck.telemetry import setup
     from potluck_envs.server import env_server
@@ -77,6 +84,9 @@ def conform(
     """
     if not games:
         sys.exit(f"{PROG}: name at least one game; `{PROG} list` shows them")
+    for flag, value, least in (("--episodes", episodes, 1), ("--horizon", horizon, 0), ("--seed", seed, 0)):
+        if value < least:
+            raise InvalidField(flag, f"is {value}", f"give {least} or more")
     from potluck_envs.conformance.plan import Plan
     from potluck_envs.conformance.runner import check, table
 
@@ -101,10 +111,11 @@ def main(args: list[str] | None = None) -> None:
     """Entry point."""
     args = sys.argv[1:] if args is None else args
     try:
-        if args[:1] == ["guards"] and len(args) > 1:
-            guards(args[1:])
-        else:
-            app.cli(prog=PROG, args=args, description=__doc__)
+        with output_may_end():
+            if args[:1] == ["guards"] and len(args) > 1:
+                guards(args[1:])
+            else:
+                app.cli(prog=PROG, args=args, description=__doc__)
     except PotluckError as error:
         sys.exit(f"{PROG}: {error.message}")
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from typing import cast
 
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck_envs.baselines import Baseline, as_message, pick
@@ -24,7 +26,7 @@ from potluck_envs.offers import Answer, by_letter, by_text, check_form, json_rul
 from potluck_envs.registry import Library, agent_name
 from potluck_envs.seat import Seat
 from potluck_envs.seeds import from_reseed, from_seed
-from potluck_optionlib.game import NOOP, Instance, SymbolicGame
+from potluck_optionlib.game import NOOP, EndingGame, Instance, SymbolicGame
 from potluck_optionlib.menus import WAIT, Menu
 
 SCHEMA_VERSION = 1
@@ -160,7 +162,7 @@ class Episode:
     def advance(self) -> pb.Menus | pb.Finished:
         """Plays to the next boundary or the horizon."""
         game, horizon = self.game, self.settings.horizon
-        while game.steps < horizon:
+        while game.steps < horizon and not self._over():
             if idle := self._idle_seats():
                 self._idle = self._menus(idle)
                 self._pending = {i: menu for i, menu in self._idle.items() if self.seats[i].decides}
@@ -190,7 +192,7 @@ class Episode:
             steps=self.game.steps,
             team_return=self.team_return,
             agent_returns=self.agent_returns,
-            truncated=True,
+            truncated=not self._over(),
             progress=self._take_progress(),
             recording=self.recording(),
         )
@@ -293,9 +295,17 @@ class Episode:
             fill_point(menus.decisions.add(), self.seats[index], menu, game.observe(index))
         return menus
 
+    def _over(self) -> bool:
+        return _ends(type(self.game)) and cast(EndingGame, self.game).over()
+
     def _take_progress(self) -> pb.Progress:
         progress, self._progress = self._progress, pb.Progress()
         return progress
+
+
+@cache
+def _ends(kind: type[SymbolicGame]) -> bool:
+    return issubclass(kind, EndingGame)
 
 
 def _rules(game: SymbolicGame, settings: Settings, index: int) -> str:

@@ -2,7 +2,8 @@
 
 A host knows running episodes only, by a key that its caller gives; ids, retries, finished episodes and refusals for
 the lack of an episode are the caller's business (see sessions.py). An EnvError refuses the command and leaves the
-episode as it was. Anything else that a game raises loses the episode, and only that one.
+episode as it was. Anything else that a game raises loses the episode, and only that one; so does a game whose engine
+lives in a process of its own and says that this has died (EngineCrashed) or hangs (EngineTimeout).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from google.rpc.status_pb2 import Status
 
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck_envs.episode import Episode, Mark
-from potluck_envs.errors import BrokenPlugin, EngineCrashed, EnvError
+from potluck_envs.errors import BrokenPlugin, EngineCrashed, EngineTimeout, EnvError
 from potluck_envs.forks import Marks
 from potluck_envs.frames import replay_with_frames
 from potluck_envs.recording import begin, library_of
@@ -107,13 +108,13 @@ class Host:
         update = pb.Update(episode_id=command.episode_id, request_id=command.request_id)
         try:
             outcome = self._outcome(job, command)
+        except (EngineCrashed, EngineTimeout) as error:
+            return self._failed(job, update, error.status())
         except EnvError as error:
             update.refused.status.CopyFrom(error.status())
             return Result(job.key, Kind.REFUSED, framed(update))
         except Exception as error:
-            self.drop(job.key)
-            update.failed.status.CopyFrom(crash_status(error))
-            return Result(job.key, Kind.FAILED, framed(update))
+            return self._failed(job, update, crash_status(error))
         if isinstance(outcome, pb.Menus):
             return Result(job.key, Kind.MENUS, _framed_outcome(update, "menus", outcome))
         self.drop(job.key)
@@ -160,6 +161,11 @@ class Host:
         outcome = episode.advance()
         self._episodes[job.key] = episode
         return outcome
+
+    def _failed(self, job: Job, update: pb.Update, status: Status) -> Result:
+        self.drop(job.key)
+        update.failed.status.CopyFrom(status)
+        return Result(job.key, Kind.FAILED, framed(update))
 
     def _start(self, start: pb.Start) -> Episode:
         library = self.registry.library(start.game)

@@ -75,7 +75,7 @@ def _agent(agent: AgentStep) -> pb.AgentStep:
 def _event(event: Event, names: Sequence[str]) -> pb.Event:
     return pb.Event(
         kind=event.kind,
-        agent=names[event.agent],
+        agent=names[event.agent] if event.agent >= 0 else "",
         object=event.object,
         place=event.place,
         x=event.x,

@@ -10,9 +10,10 @@ from __future__ import annotations
 import random
 
 from potluck_envs.overcooked.engine import EngineSnapshot, Packed
-from potluck_envs.overcooked.game import OvercookedGame, Snapshot
+from potluck_envs.overcooked.game import OvercookedGame
 from potluck_envs.overcooked.layout import COUNTER, DIRECTIONS, INTERACT, POT, STAY, TOMATOES, Layout, Target
 from potluck_optionlib.contracts import Change
+from potluck_optionlib.executions import Snapshot
 from potluck_optionlib.game import Instance
 
 
@@ -67,17 +68,17 @@ def works_now(scratch: OvercookedGame, state: Snapshot, agent: int, instance: In
     """Would the effect come true if the chef stood in front of the target? None where the partner stands there."""
     layout = scratch.layout
     target = layout.by_text[instance.target]
-    room = layout.component[layout.cell_index[state.engine.players[agent][0]]]
-    others = {player[0] for seat, player in enumerate(state.engine.players) if seat != agent}
+    room = layout.component[layout.cell_index[state.world.players[agent][0]]]
+    others = {player[0] for seat, player in enumerate(state.world.players) if seat != agent}
     for facing, (dx, dy) in enumerate(DIRECTIONS):
         cell = (target.x - dx, target.y - dy)
         index = layout.cell_index.get(cell)
         if index is None or layout.component[index] != room or cell in others:
             continue
-        players = list(state.engine.players)
+        players = list(state.world.players)
         held = players[agent][2]
         players[agent] = (cell, DIRECTIONS[facing], held and (held[0], cell, *held[2:]))
-        engine = EngineSnapshot(state.engine.timestep, tuple(players), state.engine.objects, state.engine.counts)
+        engine = EngineSnapshot(state.world.timestep, tuple(players), state.world.objects, state.world.counts)
         scratch.restore(Snapshot(engine, state.executions, 0, 0))
         before = scratch._kitchen.facts(agent, instance)
         scratch._engine.step([INTERACT if seat == agent else STAY for seat in range(len(players))])

@@ -6,7 +6,6 @@ import pytest
 
 from potluck_envs.overcooked import provider
 from potluck_envs.overcooked.game import OvercookedGame, make
-from potluck_envs.overcooked.layout import FAR
 from potluck_envs.overcooked.mine_guards import burnins, mine_layout, plans
 from potluck_optionlib.burnin import Burnin, BurninPlan, run
 from potluck_optionlib.errors import GuardEditedError
@@ -15,6 +14,7 @@ from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.heldout import hold_out
 from potluck_optionlib.menus import feasible
 from potluck_optionlib.mining import mine
+from potluck_optionlib.planners import FAR
 from potluck_optionlib.verify import Flaw, rederive
 
 SHIPPED = [name for name in provider.names() if provider.guards(name)]

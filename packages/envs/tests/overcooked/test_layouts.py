@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from potluck_envs.overcooked import provider
-from potluck_envs.overcooked.layout import DISHES, FAR, ONIONS, POT, TOMATOES, WINDOW, load
+from potluck_envs.overcooked.layout import DISHES, ONIONS, POT, TOMATOES, WINDOW, load
+from potluck_optionlib.planners import FAR
 
 FACTS = json.loads((Path(__file__).parent / "data" / "layout_facts_derived.json").read_text())
 NAMES = [name.removeprefix("overcooked/") for name in provider.names()]

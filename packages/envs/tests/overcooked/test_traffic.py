@@ -5,11 +5,12 @@ import random
 import pytest
 
 from potluck_envs.overcooked import game as game_module
-from potluck_envs.overcooked import provider, traffic
+from potluck_envs.overcooked import provider
 from potluck_envs.overcooked.game import make
 from potluck_optionlib.game import NOOP, Activity, Instance
 from potluck_optionlib.guards import NO_GUARDS, GuardLibrary
 from potluck_optionlib.menus import feasible
+from potluck_optionlib.planners import alone
 
 LIMIT = 40
 SEEDS = (0, 1)
@@ -40,9 +41,9 @@ def test_a_uniform_team_never_stands_still_without_choosing_to(name: str) -> Non
 
 def test_the_check_catches_a_planner_that_ignores_the_partner(monkeypatch: pytest.MonkeyPatch) -> None:
     """With eyes closed, chefs block each other until their options time out."""
-    blind = lambda layout, chefs: [traffic._alone(layout, chef) for chef in chefs]  # noqa: E731
+    blind = lambda pairs, *chefs: [alone(pairs, chef) for chef in chefs]  # noqa: E731
     assert longest_standstill("overcooked/cramped_room", 0) <= 5
-    monkeypatch.setattr(game_module, "plan", blind)
+    monkeypatch.setattr(game_module, "plan_pair", blind)
     assert max(longest_standstill("overcooked/cramped_room", seed) for seed in range(4)) > 30
 
 

@@ -13,7 +13,7 @@ import tyro
 
 from potluck_optionlib.commands.burnin import BurninCommand
 from potluck_optionlib.commands.check import CheckCommand
-from potluck_optionlib.commands.console import ERRORS
+from potluck_optionlib.commands.console import ERRORS, output_may_end
 from potluck_optionlib.commands.draft import DraftCommand
 from potluck_optionlib.commands.heldout import HeldOutCommand
 from potluck_optionlib.commands.mine import MineCommand
@@ -44,9 +44,10 @@ class Runs(Protocol):
 
 def main(args: list[str] | None = None) -> None:
     """Entry point."""
-    command: Runs = tyro.cli(Command, args=args, prog="potluck-optionlib", description=__doc__)
     try:
-        command.run()
+        with output_may_end():
+            command: Runs = tyro.cli(Command, args=args, prog="potluck-optionlib", description=__doc__)
+            command.run()
     except (OptionlibError, OSError) as error:
         ERRORS.print(f"potluck-optionlib: {error}", highlight=False, soft_wrap=True)
         sys.exit(2)

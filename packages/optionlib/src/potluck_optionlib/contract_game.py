@@ -20,18 +20,22 @@ from functools import lru_cache
 from typing import Any
 
 from potluck_optionlib.contracts import (
+    AWAY,
     NO_PATH,
     NOTHING_HELD,
     TARGET_ABSENT,
     Act,
+    Aim,
+    Change,
     Contract,
+    Enter,
     Idle,
     Reach,
     Stand,
-    contracts_digest,
 )
 from potluck_optionlib.errors import ContractError
-from potluck_optionlib.executions import NO_FACTS, Execution, Facts, Snapshot, Turn, judge
+from potluck_optionlib.executions import NO_FACTS, Execution, Facts, Turn, judge
+from potluck_optionlib.expansion import Expansion
 from potluck_optionlib.game import (
     NOOP,
     Activity,
@@ -47,11 +51,12 @@ from potluck_optionlib.game import (
 )
 from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.menus import WAIT
-from potluck_optionlib.planners import ACT, FAR, Detour, Grid, Motion, Walker, Wish, plan
-from potluck_optionlib.world import Cell, World, cell_of, text_of
+from potluck_optionlib.option_game import OptionGame
+from potluck_optionlib.planners import ACT, FAR, Grid, Motion, Walker, Wish, plan
+from potluck_optionlib.world import Cell, World
 
-PRIMITIVE = "primitive"
-"""Option name of an engine primitive as an instance; its target is the primitive's name."""
+_NOBODY: tuple[int, dict[Instance, int]] = (-1, {})
+_THERE, _ELSEWHERE = {"there": "yes"}, {"there": "no"}
 
 
 @lru_cache(maxsize=64)
@@ -59,61 +64,44 @@ def _grid(floor: frozenset[Cell], motion: Motion) -> Grid:
     return Grid(floor, motion)
 
 
-class ContractGame:
+class ContractGame(OptionGame):
     """One running game."""
 
     def __init__(self, world: World, contracts: Sequence[Contract[Any]]) -> None:
+        named = _checked(world, contracts)
         self.world = world
-        self.contracts = _checked(world, contracts)
         self.grid = _grid(frozenset(world.floor()), world.motion)
-        self._digest = contracts_digest(self.contracts.values())
-        self._seats = range(world.agents)
-        self._natives = tuple(Instance(PRIMITIVE, name) for name in world.primitives)
-        self._spec = GameSpec(
-            world.name,
-            world.agents,
-            world.horizon,
-            world.engine,
-            world.dynamics,
-            world.reward_unit,
-            tuple(self.contracts),
+        self._expansion = Expansion(world, named, self.grid)
+        spec = GameSpec(
+            world.name, world.agents, world.horizon, world.engine, world.dynamics, world.reward_unit, tuple(named)
         )
+        super().__init__(world, spec, named, world.primitives)
         self.reset(0)
 
-    @property
-    def spec(self) -> GameSpec:
-        return self._spec
-
-    @property
-    def contracts_digest(self) -> str:
-        return self._digest
-
-    @property
-    def solo_only(self) -> frozenset[str]:
-        return frozenset(name for name, contract in self.contracts.items() if contract.solo_only)
-
-    @property
-    def steps(self) -> int:
-        return self._steps
+    def under(self, contracts: Sequence[Contract[Any]]) -> ContractGame:
+        """A game over the same world under other contracts; whichever is played must be reset first."""
+        return ContractGame(self.world, contracts)
 
     def reset(self, seed: int) -> None:
-        self._seed, self._steps = seed, 0
-        self._detour: Detour | None = None
-        self._running: list[Execution | None] = [None for _ in self._seats]
+        self._begin_anew(seed)
+        self._expansion.still = ()
+        self._known = _NOBODY
+        """Distances to what one agent was offered since the last change."""
         self.world.reset(seed)
 
     def reseed(self, seed: int) -> None:
-        self._seed = seed
+        super().reseed(seed)
         self.world.reseed(seed)
 
-    def idle(self) -> tuple[int, ...]:
-        return tuple(seat for seat in self._seats if self._running[seat] is None)
+    def over(self) -> bool:
+        return self.world.over()
 
     def candidates(self, agent: int) -> Sequence[Instance]:
         return [i for contract in self.contracts.values() for i in contract.instances(self.world, agent)]
 
     def feasible(self, agent: int, guards: GuardLibrary) -> list[Instance]:
         """Candidates that no guard forbids and the executor accepts now."""
+        self._known = (agent, {})
         return [
             instance
             for name, contract in self.contracts.items()
@@ -121,13 +109,12 @@ class ContractGame:
             if name == WAIT or (self._allowed(guards, agent, instance) and self._refusal(agent, instance) is None)
         ]
 
-    def primitives(self, agent: int) -> Sequence[Instance]:
-        return self._natives
-
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
         reads = self.contracts[instance.option].reads
         if not reads:
             return NO_FACTS
+        if reads == ("there",) and (there := self._expansion.there(agent, instance)) is not None:
+            return _THERE if there else _ELSEWHERE
         facts = self.facts(agent, instance).all()
         try:
             return {name: facts[name] for name in reads}
@@ -141,10 +128,10 @@ class ContractGame:
     def facts(self, agent: int, instance: Instance) -> Facts:
         """What effects and guards may know now."""
         own = {"held": self.world.held(agent) or "none", **self.world.own(agent)}
+        if (there := self._expansion.there(agent, instance)) is not None:
+            own["there"] = "yes" if there else "no"
         if not instance.target:
             return Facts(own, NO_FACTS)
-        x, y, _ = self.world.pose(agent)
-        own["there"] = "yes" if text_of((x, y)) == instance.target else "no"
         about = self.world.about(instance)
         if clash := own.keys() & about.keys():
             raise ContractError(f"World.own and World.about both tell {', '.join(sorted(clash))}. Rename one of them.")
@@ -154,32 +141,15 @@ class ContractGame:
         return TARGET_ABSENT if self._absent(agent, instance) else self._refusal(agent, instance)
 
     def begin(self, agent: int, instance: Instance) -> None:
-        running = self._running[agent]
-        if running is not None and running.instance != NOOP:
-            raise ValueError(f"agent {agent} has an option under way")
-        rank = (self._steps, self._lot(agent))
-        if instance == NOOP or instance in self._natives:
-            self._running[agent] = Execution(instance, self._steps, rank, NO_FACTS)
-            return
-        contract = self.contracts.get(instance.option)
-        if contract is None or self._absent(agent, instance):
-            raise ValueError(f"{instance.option}@{instance.target} is no candidate of agent {agent}")
-        features = self.features(agent, instance)
-        reason = self._refusal(agent, instance)
-        failed = f"explicit:{reason}" if reason else ""
-        self._running[agent] = Execution(instance, self._steps, rank, features, failed)
+        self._known = _NOBODY
+        super().begin(agent, instance)
+        if instance == NOOP or agent in self._expansion.still:
+            self._note_still()
 
     def step(self) -> Step:
-        if self.idle():
-            raise ValueError(f"agents {self.idle()} have nothing to do")
-        turns = [self._turn(seat, execution) for seat, execution in enumerate(self._running) if execution is not None]
-        joint = plan(self.grid, [turn.walker for turn in turns], self.world.closed(), self._detour)
-        self._detour = joint.detour
-        if joint.hopeless >= 0:
-            turn = turns[joint.hopeless]
-            turn.execution = replace(turn.execution, failed=f"explicit:{NO_PATH}")
-        for seat, (turn, way) in enumerate(zip(turns, joint.ways, strict=True)):
-            self._choose(seat, turn, way)
+        self._known = _NOBODY
+        turns = [self._turn(seat, execution) for seat, execution in enumerate(self._underway())]
+        self._plan(turns)
         outcome = self.world.step([turn.primitive for turn in turns])
         self._steps += 1
         ended = []
@@ -192,15 +162,10 @@ class ContractGame:
         agents = tuple([self._agent_step(seat, turn) for seat, turn in enumerate(turns)])
         return Step(sum(outcome.rewards), outcome.rewards, agents, outcome.events, tuple(ended))
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(self.world.snapshot(), tuple(self._running), self._steps, self._seed, self._detour)
-
     def restore(self, snapshot: object) -> None:
-        if not isinstance(snapshot, Snapshot):
-            raise ValueError("not a snapshot of this game")
-        self.world.restore(snapshot.world)
-        self._running = list(snapshot.executions)
-        self._steps, self._seed, self._detour = snapshot.steps, snapshot.seed, snapshot.detour
+        self._known = _NOBODY
+        super().restore(snapshot)
+        self._note_still()
 
     def state_bytes(self) -> bytes:
         return self.world.state_bytes()
@@ -213,7 +178,9 @@ class ContractGame:
 
     def view(self, agent: int, instance: Instance) -> ItemView:
         contract, look = self.contracts[instance.option], self.world.look(agent, instance)
-        distance = self._distance(agent, instance)
+        distance = self._known[1].get(instance) if self._known[0] == agent else None
+        if distance is None:
+            distance = self._expansion.distance(agent, instance)
         return ItemView(
             contract.stem, look.text, distance if distance < FAR else -1, look.key or contract.name, look.greedy
         )
@@ -222,39 +189,43 @@ class ContractGame:
         return self.world.scene()
 
     def sprites(self) -> Sequence[Sprite]:
-        poses = [self.world.pose(seat) for seat in self._seats]
-        agents = [Sprite("agent", p.x, p.y, p.facing, seat, self.world.held(seat)) for seat, p in enumerate(poses)]
+        poses = [(seat, self.world.pose(seat)) for seat in self._seats if not self.world.away(seat)]
+        agents = [Sprite("agent", p.x, p.y, p.facing, seat, self.world.held(seat)) for seat, p in poses]
         return [*self.world.sprites(), *agents]
 
     def _allowed(self, guards: GuardLibrary, agent: int, instance: Instance) -> bool:
         option = instance.option
         return not (guards.guards_option(option) and guards.forbids(option, self.features(agent, instance)))
 
+    def _offered(self, agent: int, instance: Instance) -> bool:
+        contract = self.contracts.get(instance.option)
+        return contract is not None and instance in contract.instances(self.world, agent)
+
     def _absent(self, agent: int, instance: Instance) -> bool:
-        return instance not in self.contracts[instance.option].instances(self.world, agent)
+        """Has the target of an option that was begun gone?"""
+        contract = self.contracts[instance.option]
+        if contract.present is not None:
+            return not contract.present(self.world, agent, instance)
+        return instance not in contract.instances(self.world, agent)
 
     def _refusal(self, agent: int, instance: Instance) -> str | None:
         """Why the executor cannot begin, its target being there."""
         contract = self.contracts[instance.option]
+        if self.world.away(agent):
+            return None if instance.option == WAIT else AWAY
         if isinstance(contract.executor, Reach) and contract.executor.carrying and not self.world.held(agent):
             return NOTHING_HELD
         reason = contract.explicit(self.world, agent, instance)
-        return reason or (NO_PATH if self._distance(agent, instance) >= FAR else None)
+        if reason:
+            return reason
+        distance = self._expansion.distance(agent, instance)
+        if self._known[0] == agent:
+            self._known[1][instance] = distance
+        return NO_PATH if distance >= FAR else None
 
-    def _distance(self, agent: int, instance: Instance) -> int:
-        """Primitives until the agent is where it can act, others making way; 0 where it need not go anywhere."""
-        executor = self.contracts[instance.option].executor
-        if not isinstance(executor, (Reach, Stand)):
-            return 0
-        fixed = {
-            self.world.pose(seat)[:2]
-            for seat, execution in enumerate(self._running)
-            if seat != agent and execution is not None and execution.instance == NOOP
-        }
-        field = self.grid.field(fixed.union(self.world.closed()))
-        table = field.table(isinstance(executor, Reach) and executor.adjacent)
-        target = self.grid.target_index.get(cell_of(instance.target))
-        return FAR if target is None else table.row(target)[self.grid.pose(self.world.pose(agent))]
+    def _note_still(self) -> None:
+        running = enumerate(self._running)
+        self._expansion.still = tuple([seat for seat, now in running if now is not None and now.instance == NOOP])
 
     def _lot(self, agent: int) -> int:
         lot = hashlib.blake2b(f"{self._seed}/{self._steps}/{agent}".encode(), digest_size=4).digest()
@@ -262,8 +233,10 @@ class ContractGame:
 
     def _turn(self, seat: int, execution: Execution) -> Turn:
         """What an agent wants of this step."""
-        walker = Walker(Wish.FIXED, self.grid.pose(self.world.pose(seat)), rank=execution.rank, grants=execution.grants)
-        turn = Turn(execution, walker)
+        away = self.world.away(seat)
+        pose = -1 if away else self.grid.pose(self.world.pose(seat))
+        walker = Walker(Wish.FIXED, pose, rank=execution.rank, grants=execution.grants)
+        turn = Turn(execution, walker, away=away)
         contract = self.contracts.get(execution.instance.option)
         if contract is None:
             turn.primitive = execution.instance.target or self.world.motion.stay
@@ -276,22 +249,13 @@ class ContractGame:
         executor = contract.executor
         if isinstance(executor, Idle):
             turn.last = self._steps + 1 - execution.start >= executor.steps
-        elif isinstance(executor, (Reach, Stand)):
-            self._send(seat, turn, executor)
+        elif away:
+            turn.execution = replace(execution, failed=f"explicit:{AWAY}")
+        elif isinstance(executor, (Reach, Stand, Aim, Enter)):
+            self._expansion.send(seat, turn, executor)
         elif executor is not None:
             self._ask(seat, turn, executor)
         return turn
-
-    def _send(self, seat: int, turn: Turn, executor: Reach | Stand) -> None:
-        """Towards the target, or acting on it."""
-        walker, instance = turn.walker, turn.execution.instance
-        distance = self._distance(seat, instance)
-        if distance >= FAR:
-            turn.execution = replace(turn.execution, failed=f"explicit:{NO_PATH}")
-            return
-        walker.wish = Wish.GO if distance else Wish.ACT
-        walker.target = self.grid.target_index[cell_of(instance.target)]
-        walker.adjacent = isinstance(executor, Reach) and executor.adjacent
 
     def _ask(self, seat: int, turn: Turn, executor: Callable[[Any, int, Instance], Act]) -> None:
         """The author's own executor says what it plays."""
@@ -306,52 +270,60 @@ class ContractGame:
             turn.execution = replace(turn.execution, failed=f"raised:{type(error).__name__}")
             turn.primitive, turn.last = self.world.motion.stay, False
 
+    def _plan(self, turns: Sequence[Turn]) -> None:
+        """Settles everybody's primitive."""
+        here = [seat for seat, turn in enumerate(turns) if not turn.away]
+        detour = self._detour if len(here) == len(turns) else None
+        joint = plan(self.grid, [turns[seat].walker for seat in here], self.world.closed(), detour)
+        self._detour = joint.detour if len(here) == len(turns) else None
+        if joint.hopeless >= 0:
+            turn = turns[here[joint.hopeless]]
+            turn.execution = replace(turn.execution, failed=f"explicit:{NO_PATH}")
+        for seat, way in zip(here, joint.ways, strict=True):
+            self._choose(seat, turns[seat], way)
+        for turn in turns:
+            turn.primitive = turn.primitive or self.world.motion.stay
+
     def _choose(self, seat: int, turn: Turn, way: int) -> None:
         """Settles the primitive, and takes the facts before it where it may be the last."""
         walker, execution = turn.walker, turn.execution
         contract = self.contracts.get(execution.instance.option)
-        if not turn.primitive:
-            turn.primitive = self.grid.primitive(walker.pose, way)
-        if contract is None or execution.failed:
-            return
+        enters = False
         if way == ACT:
-            turn.last = True
-            if isinstance(contract.executor, Reach):
-                turn.primitive = contract.executor.primitive
-        if turn.last or isinstance(contract.executor, Stand):
+            turn.primitive, turn.last = turn.act, turn.acts_last
+        elif not turn.primitive:
+            turn.primitive, cell = self.grid.move(walker.pose, way)
+            enters = cell in turn.goal
+        if contract is not None and not execution.failed and (turn.last or enters):
             turn.before = self.facts(seat, execution.instance)
 
     def _end(self, seat: int, turn: Turn) -> Ended | None:
         """How the execution ended with this step, if it did."""
         execution, contract = turn.execution, self.contracts.get(turn.execution.instance.option)
-        age = self._steps - execution.start
         if execution.instance == NOOP:
             return None
         if contract is None:
-            return Ended(seat, execution.instance, "success", execution.start, age, execution.features)
+            return execution.ended(seat, "success", self._steps)
         changed: tuple[bool | None, bool | None] = (None, None)
         outcome = execution.failed
         if not outcome and turn.before is not None:
             after = self.facts(seat, execution.instance)
             if turn.last or after.own.get("there") == "yes":
-                outcome = judge(contract, turn.before, after)
+                outcome = judge(contract, Change(turn.before.all(), after.all()))
                 if not isinstance(contract.executor, Idle):
                     changed = (after != turn.before, after.own != turn.before.own)
-        if not outcome and age >= contract.timeout:
-            outcome = "timeout"
-        if not outcome:
-            return None
-        return Ended(seat, execution.instance, outcome, execution.start, age, execution.features, *changed)
+        outcome = outcome or execution.late(contract.timeout, self._steps)
+        return execution.ended(seat, outcome, self._steps, *changed) if outcome else None
 
     def _agent_step(self, seat: int, turn: Turn) -> AgentStep:
         pose = self.world.pose(seat)
         contract = self.contracts.get(turn.execution.instance.option)
-        if contract is not None and turn.last and isinstance(contract.executor, Reach):
+        if contract is not None and turn.last and isinstance(contract.executor, (Reach, Aim)):
             activity = Activity.INTERACT
-        elif self.grid.pose(pose) != turn.walker.pose:
-            activity = Activity.MOVE
-        elif turn.execution.instance == NOOP:
+        elif turn.away or turn.execution.instance == NOOP:
             activity = Activity.NOOP
+        elif self.world.away(seat) or self.grid.pose(pose) != turn.walker.pose:
+            activity = Activity.MOVE
         elif (
             turn.walker.wish is Wish.HOLD or turn.primitive == self.world.motion.stay == turn.execution.instance.target
         ):
@@ -371,8 +343,9 @@ def _checked(world: World, contracts: Sequence[Contract[Any]]) -> Mapping[str, C
     known = set(world.primitives)
     for contract in contracts:
         if contract.executor is None:
-            raise ContractError(f"{contract.name} has no executor. Give it Reach, Stand, Idle or a function.")
-        if isinstance(contract.executor, Reach) and contract.executor.primitive not in known:
+            cure = "Give it Reach, Stand, Aim, Enter, Idle or a function"
+            raise ContractError(f"{contract.name} has no executor. {cure}.")
+        if isinstance(contract.executor, (Reach, Aim)) and contract.executor.primitive not in known:
             names = ", ".join(world.primitives)
             raise ContractError(f"{contract.name} plays {contract.executor.primitive!r}; the primitives are {names}.")
     moves = {way.primitive for ways in world.motion.ways.values() for way in ways} | {world.motion.stay}

@@ -6,8 +6,9 @@ A contract has four parts. *Instantiation* says which targets exist (no strategy
 the last primitive and is true iff the execution did what its name promises. The *read set* bounds what guards see.
 
 Executors are data: `Reach` (plan to a pose beside or on the target, then play one primitive), `Stand` (be on the
-target), `Idle` (stay), or a function of the author's that says each step's primitive. `ContractGame` carries them out;
-a game with a runner of its own leaves `executor` None.
+target), `Aim` (plan to one of the poses that the world names, then play one primitive), `Enter` (be in an area), `Idle`
+(stay), or a function of the author's that says each step's primitive. `ContractGame` carries them out; a game with a
+runner of its own leaves `executor` None.
 
 `W` is the game's own world type; hooks get it first. Nothing here knows any game.
 """
@@ -17,16 +18,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from potluck_optionlib.game import Instance
+from potluck_optionlib.planners import Pose
 
 W = TypeVar("W")
 
-NO_PATH, NOTHING_HELD, TARGET_ABSENT = "NoPath", "NothingHeld", "TargetAbsent"
+NO_PATH, NOTHING_HELD, TARGET_ABSENT, AWAY = "NoPath", "NothingHeld", "TargetAbsent", "Away"
 """The explicit failures of executors: reasons of the expansion itself, never of strategy."""
 
 _NUMBER = re.compile(r"-?\d+")
@@ -56,6 +58,30 @@ class Stand:
     """Goes to the target's cell and ends there; the effect is judged around the last step."""
 
 
+@dataclass(frozen=True)
+class Aim(Generic[W]):
+    """Goes to the first of the poses that `poses` names and that can be reached, then plays `primitive`, once.
+
+    The poses are asked for in each step, as what a tool or a beam hits may change on the way; one without a facing is
+    reached with its cell. Name the nearest first. Where there is none, the executor fails with NoPath.
+    """
+
+    primitive: str
+    poses: Callable[[W, int, Instance], Iterable[Pose]]
+    ready: Callable[[W, int], bool] = lambda world, agent: True
+    """False: the agent waits in the pose, such as for a tool that cools down."""
+
+
+@dataclass(frozen=True)
+class Enter(Generic[W]):
+    """Goes to the nearest cell of an area and ends there; the effect is judged around the last step.
+
+    An area belongs to its instance and never changes. The fact `there` tells whether the agent is in it.
+    """
+
+    area: Callable[[W, int, Instance], Collection[tuple[int, int]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Idle:
     """Stays, and makes way when asked, for this many steps."""
@@ -71,7 +97,7 @@ class Act(NamedTuple):
     """This primitive is the one that the effect is judged around; the execution ends with it."""
 
 
-Executor: TypeAlias = Reach | Stand | Idle | Callable[[W, int, Instance], Act]
+Executor: TypeAlias = Reach | Stand | Aim[W] | Enter[W] | Idle | Callable[[W, int, Instance], Act]
 """How an option becomes primitives. A function gets world, agent and instance, once a step."""
 
 
@@ -100,6 +126,9 @@ class Contract(Generic[W]):
     """Did the execution do what its name promises?"""
     executor: Executor[W] | None = None
     """How `ContractGame` carries the option out; None in games with a runner of their own."""
+    present: Callable[[W, int, Instance], bool] | None = None
+    """Is the target of an option under way still there? By default, whether it is among the instances; told apart where
+    those are bounded (within reach) or many."""
 
     def data(self) -> dict[str, Any]:
         """What the digest covers: everything that is not code."""
@@ -126,8 +155,13 @@ def option(
     stem: str = "",
     timeout: int = 40,
     solo_only: bool = False,
+    present: Callable[[Any, int, Instance], bool] | None = None,
+    failures: tuple[str, ...] = (),
 ) -> Contract[Any]:
-    """A contract for `ContractGame`, which finds the executors' own failures by itself."""
+    """A contract for `ContractGame`, which finds the executors' own failures by itself.
+
+    `failures`: further ones, `AWAY` where agents may leave the map.
+    """
     return Contract(
         name,
         stem or name,
@@ -135,11 +169,12 @@ def option(
         timeout,
         solo_only,
         promise,
-        _failures(executor),
+        (*_failures(executor), *failures),
         instances,
         _accepts,
         effect,
         executor,
+        present,
     )
 
 
@@ -162,13 +197,15 @@ def _accepts(world: Any, agent: int, instance: Instance) -> str | None:
 def _failures(executor: Executor[Any]) -> tuple[str, ...]:
     if isinstance(executor, Reach):
         return (NOTHING_HELD, TARGET_ABSENT, NO_PATH) if executor.carrying else (TARGET_ABSENT, NO_PATH)
-    return (TARGET_ABSENT, NO_PATH) if isinstance(executor, Stand) else ()
+    return (TARGET_ABSENT, NO_PATH) if isinstance(executor, (Stand, Aim, Enter)) else ()
 
 
 def _executor_data(executor: Executor[Any]) -> dict[str, Any]:
     if isinstance(executor, (Reach, Stand, Idle)):
         return {"kind": type(executor).__name__.lower(), **asdict(executor)}
-    return {"kind": "own"}
+    if isinstance(executor, Aim):
+        return {"kind": "aim", "primitive": executor.primitive}
+    return {"kind": "enter" if isinstance(executor, Enter) else "own"}
 
 
 def contracts_digest(contracts: Iterable[Contract[Any]]) -> str:

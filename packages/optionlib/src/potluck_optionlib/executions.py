@@ -1,13 +1,13 @@
-"""What `ContractGame` keeps of an option under way, of one step, and of a whole game."""
+"""What games behind contracts keep of an option under way, of one step, and of a whole game; how effects are judged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from potluck_optionlib.contracts import Change, Contract
-from potluck_optionlib.game import Instance
+from potluck_optionlib.game import Ended, Instance
 from potluck_optionlib.planners import Detour, Walker
 
 NO_FACTS: Mapping[str, str] = {}
@@ -25,6 +25,16 @@ class Execution:
     """Outcome that it ends with after this step."""
     grants: int = 0
 
+    def late(self, timeout: int, now: int) -> str:
+        """ "timeout" once it has gone on for so many steps, else ""."""
+        return "timeout" if now - self.start >= timeout else ""
+
+    def ended(
+        self, seat: int, outcome: str, now: int, changed: bool | None = None, own_changed: bool | None = None
+    ) -> Ended:
+        """Its record, after the step that ended it."""
+        return Ended(seat, self.instance, outcome, self.start, now - self.start, self.features, changed, own_changed)
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -34,7 +44,7 @@ class Snapshot:
     executions: tuple[Execution | None, ...]
     steps: int
     seed: int
-    detour: Detour | None
+    detour: Detour | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +67,19 @@ class Turn:
     primitive: str = ""
     last: bool = False
     """What it plays now is what the effect is judged around."""
+    act: str = ""
+    """What it plays if the plan lets it act."""
+    acts_last: bool = True
+    """Is that what the effect is judged around?"""
+    goal: Collection[tuple[int, int]] = ()
+    """Cells that end the execution once one is entered."""
+    away: bool = False
     before: Facts | None = None
 
 
-def judge(contract: Contract[Any], before: Facts, after: Facts) -> str:
+def judge(contract: Contract[Any], change: Change) -> str:
     """The outcome that the effect predicate gives."""
     try:
-        return "success" if contract.effect(Change(before.all(), after.all())) else "effect_fail"
+        return "success" if contract.effect(change) else "effect_fail"
     except Exception as error:
         return f"raised:{type(error).__name__}"

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class Activity(StrEnum):
@@ -78,6 +78,7 @@ class Event:
 
     kind: str
     agent: int
+    """Who did it; -1 where nobody did."""
     object: str = ""
     place: str = ""
     x: int = -1
@@ -235,6 +236,15 @@ class SymbolicGame(Protocol):
 
     def sprites(self) -> Sequence[Sprite]:
         """The moving picture."""
+        ...
+
+
+@runtime_checkable
+class EndingGame(Protocol):
+    """What a game may have besides: an end of its own before the horizon."""
+
+    def over(self) -> bool:
+        """Has the episode ended? Nothing may be begun or stepped then."""
         ...
 
 

@@ -72,8 +72,16 @@ class World(Protocol):
         ...
 
     def pose(self, agent: int) -> Pose:
-        """Where an agent stands and looks."""
+        """Where an agent stands and looks; while it is away, anywhere."""
         ...
+
+    def away(self, agent: int) -> bool:
+        """Is an agent off the map for now? Its option fails with Away, and it can only wait."""
+        return False
+
+    def over(self) -> bool:
+        """Has the engine ended the episode? Nothing may be stepped then."""
+        return False
 
     def held(self, agent: int) -> str:
         """What an agent carries, or ""."""

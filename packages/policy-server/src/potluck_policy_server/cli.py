@@ -10,8 +10,10 @@ from typing import Annotated
 
 import tyro
 
+from potluck.rpc.console import output_may_end
 from potluck.rpc.errors import PotluckError
 from potluck_policy_server.config import ServeConfig
+from potluck_policy_server.flags import checked, registry
 
 
 def serve(config: Annotated[ServeConfig, tyro.conf.arg(name="")]) -> None:
@@ -25,6 +27,7 @@ def serve(config: Annotated[ServeConfig, tyro.conf.arg(name="")]) -> None:
         potluck-policy serve --backbone tabular --bind 127.0.0.1:7002
         potluck-policy serve --backbone Qwen/Qwen3-4B-Instruct-2507 --device cuda --dtype bfloat16
     """
+    config = checked(config)
     # Before torch is imported: its threads, and those of the tokenizers, are fixed at start.
     os.environ["OMP_NUM_THREADS"] = str(config.threads)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -53,9 +56,10 @@ def describe(server: Annotated[str, tyro.conf.Positional] = "") -> None:
 def main() -> None:
     """Entry point."""
     try:
-        tyro.extras.subcommand_cli_from_dict(
-            {"serve": serve, "describe": describe}, prog="potluck-policy", description=__doc__
-        )
+        with output_may_end():
+            tyro.extras.subcommand_cli_from_dict(
+                {"serve": serve, "describe": describe}, prog="potluck-policy", description=__doc__, registry=registry()
+            )
     except PotluckError as error:
         print(f"potluck-policy: {error}", file=sys.stderr)
         raise SystemExit(1) from None

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class ServeConfig(BaseModel):
     """Everything that `potluck-policy serve` can be told."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     backbone: str = "tiny"
     """Name of an installed backbone (tiny, smollm2-135m, tabular, uniform, scripted), a folder with config.json and

@@ -7,14 +7,15 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from pydantic import Field
 
-from potluck_trainer.config import Frozen, RunConfig
+from potluck_trainer.config import Frozen, RunConfig, Seed
 from potluck_trainer.config_file import split_config
 from potluck_trainer.errors import ConfigError
+from potluck_trainer.flags import parse_flags
 from potluck_trainer.progress import Reporter
 
 Job = Callable[[], Coroutine[Any, Any, int]]
@@ -37,21 +38,25 @@ class EvalArgs(Frozen):
     """Play a run's teams on the test seeds and compare them.
 
     Teams: `trained` (the chosen checkpoint), `frozen` (the base without adapters), `uniform` (over the menu),
-    `scripted` (greedy), `adapters:DIR` (a folder with one adapter folder per agent), and solo tests in which one agent
-    keeps its policy and the others do nothing: `solo/AGENT`. Episodes are recorded under eval/NAME.
+    `scripted` (greedy), solo tests in which one agent keeps its policy and the others do nothing: `solo/AGENT`, and
+    `adapters:DIR`, where DIR is another run (its chosen checkpoint) or has one adapter per agent, in DIR/AGENT/ or
+    DIR/AGENT/<digest>/. Episodes are recorded under eval/NAME.
     """
 
     run: tyro.conf.Positional[Path]
     """Run folder."""
-    teams: tuple[str, ...] = ("trained", "frozen", "uniform")
-    """Which teams."""
+    teams: tuple[str, ...] = ()
+    """Which teams; by default trained, frozen and uniform (with --interface json, trained and frozen)."""
+    interface: Literal["menu", "native", "json"] | None = None
+    """Play another interface than the run's, recorded under eval/INTERFACE/NAME. `json`: agents write free text that
+    names option and target; what cannot be read or done becomes a wait. Needs a language model; guards do not apply."""
     checkpoint: int | None = None
     """Round of the checkpoint to judge; by default the best on validation seeds, or the last."""
-    seeds: tuple[int, ...] = ()
+    seeds: tuple[Seed, ...] = ()
     """Test seeds; by default the run's."""
     greedy: bool | None = None
     """Take the most probable item instead of a sample; by default the run's setting."""
-    temperature: float | None = None
+    temperature: float | None = Field(default=None, gt=0)
     """Sampling temperature of every team; by default the run's."""
     envs: str = ""
     """Env servers, host:port, comma-separated; empty = start one."""
@@ -111,7 +116,7 @@ def parse(args: Sequence[str]) -> Job | None:
     default: Frozen | None = None
     if issubclass(command.model, RunConfig):
         default, rest = split_config(rest, command.model)
-    parsed = tyro.cli(command.model, prog=f"potluck {name}", default=default, args=rest)
+    parsed = parse_flags(command.model, rest, f"potluck {name}", default)
     return command.job(parsed, frozenset(arg.split("=")[0] for arg in rest))
 
 

@@ -91,7 +91,9 @@ class CheckpointStore:
     def last(self) -> Checkpoint:
         checkpoints = self.all()
         if not checkpoints:
-            raise CheckpointError(f"{self._run_dir} has no checkpoint; give a folder that `potluck train` wrote")
+            raise CheckpointError(
+                f"{self._run_dir} has no checkpoint; give a folder that `potluck train` wrote, or delete it"
+            )
         return checkpoints[-1]
 
     def best(self) -> Checkpoint:
@@ -125,13 +127,13 @@ class CheckpointStore:
 
 
 def read_adapter(folder: Path, agent: str, base_digest: str) -> Adapter:
-    """An adapter folder whose name is its digest."""
+    """An adapter folder whose name is its digest, or the agent's."""
     try:
         config_json = (folder / CONFIG_NAME).read_text()
         weights = (folder / WEIGHTS_NAME).read_bytes()
     except OSError as error:
         raise CheckpointError(f"{folder} holds no adapter; expected {CONFIG_NAME} and {WEIGHTS_NAME}") from error
     found = adapter_digest(base_digest, config_json, hashlib.sha256(weights).hexdigest())
-    if found != folder.name:
+    if folder.name not in (found, agent):
         raise CheckpointError(f"{folder} holds adapter {found[:16]}… for this base; restore the folder from a copy")
     return Adapter(agent, base_digest, config_json, weights)

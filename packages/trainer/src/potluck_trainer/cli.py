@@ -16,6 +16,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
+from potluck.rpc.console import output_may_end
 from potluck.rpc.errors import PotluckError
 from potluck.telemetry.setup import configure, shutdown
 from potluck_trainer.arguments import COMMANDS, parse
@@ -36,7 +37,11 @@ Servers are started on this machine unless --envs host:port[,host:port] and --po
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = list(sys.argv[1:] if argv is None else argv)
+    with output_may_end():
+        return _main(list(sys.argv[1:] if argv is None else argv))
+
+
+def _main(args: list[str]) -> int:
     if not args or args[0] in ("-h", "--help"):
         listed = "\n".join(f"  {name:8} {command.about}" for name, command in COMMANDS.items())
         print(HELP.format(commands=listed))

@@ -119,8 +119,9 @@ class RunConfig(Frozen):
     """Primitive steps of an episode; 0 = the game's default."""
     temperature: float = Field(default=0.9, gt=0)
     """Softmax temperature of the menu policy."""
-    interface: Literal["menu", "native"] = "menu"
-    """Menus of options, or the engine's own primitive actions at every step (an ablation)."""
+    interface: Literal["menu", "native", "json"] = "menu"
+    """Menus of options, or the engine's own primitive actions at every step (an ablation). Free text (`json`) cannot
+    be trained, only evaluated: `potluck eval RUN --interface json`."""
     label_scheme: Literal["default", "letters", "words"] = "default"
     """How items are named to the model; `default` = the backbone's."""
     algorithm: AlgorithmConfig = AlgorithmConfig()
@@ -141,6 +142,23 @@ class RunConfig(Frozen):
     def _game_has_a_family(cls, value: str) -> str:
         if "/" not in value:
             raise ValueError(f'"{value}" names no game; write family/layout, e.g. overcooked/forced_coordination')
+        return value
+
+    @field_validator("name")
+    @classmethod
+    def _name_is_one_folder(cls, value: str) -> str:
+        if value and (Path(value).name != value or value in (".", "..")):
+            raise ValueError(f'"{value}" is no folder name; leave slashes out, --out says where run folders go')
+        return value
+
+    @field_validator("interface")
+    @classmethod
+    def _interface_has_probabilities(cls, value: str) -> str:
+        if value == "json":
+            raise ValueError(
+                "free text has no exact probability over a menu, which the update needs, so json is not trained; train "
+                "with menu or native and play json with `potluck eval RUN --interface json`"
+            )
         return value
 
     @model_validator(mode="after")

@@ -32,13 +32,13 @@ def load_json(path: Path, model: type[Config]) -> Config:
     return validate(json.loads(path.read_text()), model, source=str(path))
 
 
-def validate(data: dict[str, Any], model: type[Config], source: str) -> Config:
-    """Checks data against a model; an unknown key names the nearest known one."""
+def validate(data: dict[str, Any], model: type[Config], source: str, flags: bool = False) -> Config:
+    """Checks data against a model; an unknown key names the nearest known one, a wrong value its cure."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        problems = "; ".join(_explain(problem, model) for problem in error.errors())
-        raise ConfigError(f"{source}: {problems}") from None
+        problems = "; ".join(_explain(problem, model, flags) for problem in error.errors())
+        raise ConfigError(problems if flags else f"{source}: {problems}") from None
 
 
 def split_config(args: Sequence[str], model: type[Config]) -> tuple[Config, list[str]]:
@@ -49,11 +49,27 @@ def split_config(args: Sequence[str], model: type[Config]) -> tuple[Config, list
     return model(), rest
 
 
-def _explain(problem: Any, model: type[BaseModel]) -> str:
+CURES = {
+    "greater_than_equal": "give {ge:g} or more",
+    "greater_than": "give more than {gt:g}",
+    "less_than_equal": "give {le:g} or less",
+    "less_than": "give less than {lt:g}",
+    "literal_error": "give {expected}",
+    "finite_number": "give a finite number",
+}
+"""By pydantic's name of the problem."""
+
+
+def _explain(problem: Any, model: type[BaseModel], flags: bool) -> str:
     path = [str(part) for part in problem["loc"]]
     key = ".".join(path)
+    name = "--" + key.replace("_", "-") if flags else key
+    if problem["type"] == "value_error":  # one of our own checks: it says what to do
+        return f"{name}: {problem['ctx']['error']}" if key else str(problem["ctx"]["error"])
     if problem["type"] != "extra_forbidden":
-        return f"{key or 'config'}: {problem['msg']}"
+        if cure := CURES.get(problem["type"]):
+            return f"{name} is {problem['input']}; {cure.format(**problem.get('ctx', {}))}"
+        return f"{name} is {problem['input']!r}: {problem['msg'][:1].lower()}{problem['msg'][1:]}"
     known = _keys(model)
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5) or difflib.get_close_matches(
         path[-1], [name.rsplit(".", 1)[-1] for name in known], n=1, cutoff=0.6

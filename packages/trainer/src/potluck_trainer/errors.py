@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class TrainerError(Exception):
     """Base of all errors that a user can act on; the command line shows the message without a traceback."""
@@ -12,7 +14,14 @@ class ConfigError(TrainerError):
 
 
 class ServiceError(TrainerError):
-    """A local service that did not start or died."""
+    """A local service that did not start or died. `log` is where it wrote."""
+
+    def __init__(self, message: str, log: Path | None = None) -> None:
+        super().__init__(message)
+        self.log = log
+
+    def __str__(self) -> str:
+        return f"{super().__str__()} (log: {self.log})" if self.log else super().__str__()
 
 
 class WrongPolicyError(TrainerError):
@@ -29,6 +38,10 @@ class IsolationError(TrainerError):
 
 class BackboneError(TrainerError):
     """A frozen base that cannot be fetched, verified or trained."""
+
+
+class UpdateStopped(TrainerError):
+    """An update that was given up on the way, because the run is being stopped; its round does not count."""
 
 
 class RecordError(TrainerError):

@@ -121,6 +121,7 @@ def _write_summary(session: Session, run: RunFolder, checkpoint: Checkpoint, jud
         "unit": session.game.reward_unit,
         "checkpoint_round": checkpoint.round,
         "seeds": list(config.seeds),
+        "interface": session.config.interface,
         "temperature": 0.0 if config.greedy else config.temperature,
         "confidence": confidence,
         "teams": {

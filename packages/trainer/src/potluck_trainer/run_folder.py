@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -15,10 +16,10 @@ from typing import Any
 from potluck_trainer.checkpoints import CheckpointStore
 from potluck_trainer.config import RunConfig, training_identity
 from potluck_trainer.config_file import load_json
-from potluck_trainer.errors import ConfigError, RecordError
+from potluck_trainer.errors import ConfigError, RecordError, ServiceError
 from potluck_trainer.records.reader import check_version, read_lines
 from potluck_trainer.records.schema import SCHEMA_VERSION, TABLES
-from potluck_trainer.records.writer import append_line, write_atomic
+from potluck_trainer.records.writer import append_line, disk_errors, write_atomic
 
 DISTRIBUTIONS = (
     "potluck-trainer", "potluck-proto", "numpy", "torch", "transformers", "peft", "pyarrow", "safetensors",
@@ -36,13 +37,22 @@ class RunFolder:
     def name(self) -> str:
         return self.path.name
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run in it."""
+        return (self.path / "config.json").exists()
+
+    def refuse_begun(self) -> None:
+        """A new run takes no folder that holds one."""
+        if self.begun:
+            raise ConfigError(f"{self.path} holds a run; go on with --resume {self.path}, or choose another --name")
+
     @classmethod
     def create(cls, config: RunConfig, facts: dict[str, Any]) -> RunFolder:
         """A new run. Refuses a folder that holds one."""
         path = config.run_dir
-        if (path / "config.json").exists():
-            raise ConfigError(f"{path} holds a run; go on with --resume {path}, or choose another --name")
         run = cls(path)
+        run.refuse_begun()
         path.mkdir(parents=True, exist_ok=True)
         run._write_json("versions.json", {"schema_version": SCHEMA_VERSION, "packages": _packages()} | facts)
         run._write_json("config.json", config.resolved().model_dump(mode="json"))
@@ -52,7 +62,7 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """An existing run, of a version that can be read."""
         run = cls(path)
-        if not (path / "config.json").exists():
+        if not run.begun:
             raise RecordError(f"there is no run in {path}; give a folder that `potluck train` wrote")
         check_version(int(run.facts().get("schema_version", 0)), path)
         return run
@@ -102,8 +112,9 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keeps a second process from writing into the folder; the lock ends with the process."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+        with disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
@@ -111,6 +122,25 @@ class RunFolder:
             raise RecordError(f"another process is writing {self.path}; wait for it or stop it") from None
         finally:
             os.close(descriptor)
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Locks the folder of a run that is about to begin. If none begins in it, a folder that was not there before is
+        gone again; what failed services wrote is kept in a temporary folder, and the error says where."""
+        there = self.path.exists()
+        with self.locked():
+            try:
+                yield
+            except BaseException as error:
+                if not there and not (self.path / "checkpoints.jsonl").exists():
+                    self._vanish(error)
+                raise
+
+    def _vanish(self, error: BaseException) -> None:
+        if isinstance(error, ServiceError) and error.log is not None and error.log.exists():
+            kept = Path(tempfile.mkdtemp(prefix="potluck-failed-start-"))
+            error.log = Path(shutil.copy(error.log, kept))
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def _write_json(self, name: str, data: dict[str, Any]) -> None:
         write_atomic(self.path / name, (json.dumps(data, indent=2, sort_keys=True) + "\n").encode())

@@ -9,13 +9,14 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from potluck_trainer.config import RunConfig
 from potluck_trainer.errors import ServiceError
+from potluck_trainer.session import check_envs, check_policy
 
 READY = re.compile(r"^ready (\S+) on (\S+:\d+)\s*$")
 STOP_S = 20.0
@@ -74,8 +75,9 @@ class Service:
                 self.address = await self._ready_line()
         except TimeoutError:
             raise ServiceError(
-                f"{self.command.program} was not ready within {timeout_s:g} s; see {self.log}, "
-                "or allow more with --services.start-timeout-s"
+                f"{self.command.program} was not ready within {timeout_s:g} s; look into its log, or allow more with "
+                "--services.start-timeout-s",
+                self.log,
             ) from None
         self.drain = asyncio.create_task(self._drain())
 
@@ -85,7 +87,8 @@ class Service:
             if found := READY.match(line.decode(errors="replace")):
                 return found.group(2)
         code = await self.process.wait()
-        raise ServiceError(f"{self.command.program} ended with code {code} before it was ready: {self.last_words()}")
+        what = f"{self.command.program} ended with code {code} before it was ready"
+        raise ServiceError(f"{what}: {self.last_words()}", self.log)
 
     async def _drain(self) -> None:
         assert self.process.stdout is not None
@@ -95,7 +98,7 @@ class Service:
     def last_words(self) -> str:
         """The end of its log."""
         lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        return f"{lines[-1][-500:] if lines else 'it said nothing'} (log: {self.log})"
+        return lines[-1][-500:] if lines else "it said nothing"
 
     async def stop(self) -> None:
         """SIGTERM, a grace, then SIGKILL to the whole session."""
@@ -114,6 +117,9 @@ class Service:
             self.drain.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self.drain
+
+
+OnReady = Callable[[Service], Awaitable[None]]
 
 
 async def start(command: Command, logs: Path, threads: int = 1) -> Service:
@@ -138,14 +144,21 @@ async def start(command: Command, logs: Path, threads: int = 1) -> Service:
 
 @asynccontextmanager
 async def running(
-    commands: Sequence[Command], logs: Path, timeout_s: float, threads: int = 1
+    commands: Sequence[Command], logs: Path, timeout_s: float, threads: int = 1, on_ready: OnReady | None = None
 ) -> AsyncIterator[list[Service]]:
-    """Starts services together, waits until all are ready, and stops them at the end."""
+    """Starts services together, waits until all are ready, and stops them at the end. What `on_ready` finds wrong with
+    one ends the others while they still load."""
     services: list[Service] = []
+
+    async def ready(service: Service) -> None:
+        await service.wait_ready(timeout_s)
+        if on_ready is not None:
+            await on_ready(service)
+
     try:
         for command in commands:
             services.append(await start(command, logs, threads))
-        waits = [asyncio.create_task(service.wait_ready(timeout_s)) for service in services]
+        waits = [asyncio.create_task(ready(service)) for service in services]
         try:
             await asyncio.gather(*waits)
         finally:
@@ -158,13 +171,24 @@ async def running(
 
 @asynccontextmanager
 async def with_services(config: RunConfig, logs: Path) -> AsyncIterator[RunConfig]:
-    """The config with the addresses of services that were started for it; those it names are left alone."""
+    """The config with the addresses of services that were started for it; those it names are left alone, and asked
+    first whether they have what it wants."""
     commands = [] if config.envs else [env_server(config)]
     commands += [] if config.policy else [policy_server(config)]
     if not commands:
         yield config
         return
-    async with running(commands, logs, config.services.start_timeout_s, config.services.threads) as services:
+    if config.envs:
+        await check_envs(config.env_addresses, config)
+    if config.policy:
+        await check_policy(config.policy, config)
+
+    async def on_ready(service: Service) -> None:
+        if service.command.program == "potluck-envs":
+            await check_envs([service.address], config)
+
+    timeout_s, threads = config.services.start_timeout_s, config.services.threads
+    async with running(commands, logs, timeout_s, threads, on_ready) as services:
         found = {service.command.program: service.address for service in services}
         yield config.model_copy(
             update={

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import difflib
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,12 @@ from potluck_trainer.errors import ConfigError
 from potluck_trainer.learners.base import Team
 from potluck_trainer.learners.table import TableTeam
 
-INTERFACES = {"menu": Interface.INTERFACE_MENU, "native": Interface.INTERFACE_NATIVE}
+INTERFACES = {
+    "menu": Interface.INTERFACE_MENU,
+    "native": Interface.INTERFACE_NATIVE,
+    "json": Interface.INTERFACE_JSON,
+}
+ADDRESS = re.compile(r"unix:.+|(\[[0-9a-fA-F:]+\]|[^:\s]+):(\d{1,5})")
 SCHEMES = {
     "default": LabelScheme.LABEL_SCHEME_UNSPECIFIED,
     "letters": LabelScheme.LABEL_SCHEME_LETTERS,
@@ -69,20 +76,64 @@ async def open_session(config: RunConfig) -> AsyncIterator[Session]:
     async with EnvPool(config.env_addresses) as envs, PolicyClient(config.policy) as policy:
         await envs.wait_ready()
         await policy.wait_ready()
-        games = await envs.games()
-        if config.game not in games:
-            raise ConfigError(f'no env server offers "{config.game}"; known: {", ".join(sorted(games))}')
-        if INTERFACES[config.interface] not in games[config.game].interfaces:
-            raise ConfigError(
-                f"{config.game} cannot be played by its {config.interface} interface; set --interface menu"
-            )
+        game = _offered(await envs.games(), config)
         served = await policy.describe()
-        if served.backbone != config.backbone:
-            raise ConfigError(
-                f'{config.policy} serves backbone "{served.backbone}", the run wants "{config.backbone}"; '
-                f"set --backbone {served.backbone} or start another policy server"
-            )
-        yield Session(config, envs, policy, games[config.game], served)
+        _check_served(served, config)
+        yield Session(config, envs, policy, game, served)
+
+
+def check_addresses(config: RunConfig) -> None:
+    """Refuses what is no address before anything waits for it."""
+    for flag, addresses in (("--envs", config.env_addresses), ("--policy", (config.policy,) if config.policy else ())):
+        for address in addresses:
+            found = ADDRESS.fullmatch(address)
+            if not found or int(found.group(2) or 1) not in range(1, 65536):
+                raise ConfigError(f'{flag}: "{address}" is no address; give host:port, such as 127.0.0.1:7001')
+
+
+async def check_envs(addresses: Sequence[str], config: RunConfig) -> None:
+    """Refuses env servers that do not offer what the config wants to play."""
+    async with EnvPool(addresses) as envs:
+        await envs.wait_ready()
+        _offered(await envs.games(), config)
+
+
+async def check_policy(address: str, config: RunConfig) -> None:
+    """Refuses a policy server that serves another backbone, or one that cannot answer."""
+    async with PolicyClient(address) as policy:
+        await policy.wait_ready()
+        _check_served(await policy.describe(), config)
+
+
+def _offered(games: Mapping[str, GameInfo], config: RunConfig) -> GameInfo:
+    name = config.game
+    if name not in games:
+        near = difflib.get_close_matches(name, games, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}? " if near else ""
+        raise ConfigError(f'no env server offers "{name}"; {hint}`potluck-envs list` shows all {len(games)} games')
+    if INTERFACES[config.interface] not in games[name].interfaces:
+        raise ConfigError(f"{name} cannot be played by its {config.interface} interface; set --interface menu")
+    return games[name]
+
+
+def _check_served(served: DescribeResponse, config: RunConfig) -> None:
+    if served.backbone != config.backbone:
+        raise ConfigError(
+            f'{config.policy} serves backbone "{served.backbone}", the run wants "{config.backbone}"; '
+            f"set --backbone {served.backbone} or start another policy server"
+        )
+    if config.interface == "json" and not served.generates:
+        raise ConfigError(
+            f'backbone "{served.backbone}" writes no text, so it cannot answer the json interface; '
+            "evaluate a run of a language model, or leave --interface out"
+        )
+    scheme = SCHEMES[config.label_scheme]
+    if scheme and served.label_schemes and scheme not in served.label_schemes:
+        known = ", ".join(LabelScheme.Name(one).removeprefix("LABEL_SCHEME_").lower() for one in served.label_schemes)
+        raise ConfigError(
+            f'backbone "{served.backbone}" does not read the label scheme {config.label_scheme}; '
+            f"set --label-scheme to one of {known}, or leave it out"
+        )
 
 
 async def make_team(session: Session) -> Team:

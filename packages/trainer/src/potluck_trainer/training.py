@@ -1,13 +1,15 @@
 """The training loop: publish, play, learn, seal, commit; one round after another.
 
 A round counts from the moment its checkpoint line is on disk, and until then leaves nothing behind that a resumed run
-would see. Sealing and committing happen without a pause in between, so that an interrupt falls before or after.
+would see. Sealing and committing happen without a pause in between, so that an interrupt falls before or after. One
+that comes while agents learn is heard between two microbatches.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,7 @@ from potluck.telemetry.context import start_span
 from potluck_trainer.algorithms import registry
 from potluck_trainer.algorithms.base import Advantages, Estimator
 from potluck_trainer.checkpoints import Checkpoint
+from potluck_trainer.errors import UpdateStopped
 from potluck_trainer.learners.base import Sample, Team, UpdateReport
 from potluck_trainer.metrics import round_metrics
 from potluck_trainer.progress import Reporter
@@ -43,6 +46,7 @@ class Trainer:
         self._config = session.config
         self._run = run
         self._team = team
+        self._stopping = threading.Event()
         self._reporter = reporter
         self._estimator: Estimator = registry.load(self._config.algorithm.name)
         self._publisher = Publisher(session.policy, run.name)
@@ -105,14 +109,23 @@ class Trainer:
             for agent in self._team.agents
             if samples[agent]
         }
-        await asyncio.wait(jobs.values())
+        try:
+            await asyncio.wait(jobs.values())
+        except asyncio.CancelledError:
+            self._stopping.set()
+            await asyncio.gather(*jobs.values(), return_exceptions=True)
+            raise
         return {agent: job.result() for agent, job in jobs.items()}
 
     def _update(self, agent: str, samples: list[Sample], round_number: int) -> UpdateReport:
         with start_span(names.LEARNER_STEP, {names.AGENT: agent, names.DECISIONS: len(samples)}) as span:
-            report = self._team.update(agent, samples, round_number)
+            report = self._team.update(agent, samples, round_number, self._go_on)
             span.set_attribute(names.LOSS, report.last.loss)
             return report
+
+    def _go_on(self) -> None:
+        if self._stopping.is_set():
+            raise UpdateStopped("the run is being stopped; go on with --resume")
 
     async def _validate(self, round_number: int) -> float | None:
         every = self._config.evaluation.every

@@ -13,7 +13,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from potluck.env.v1.env_service_pb2 import Interface, Update
+from potluck.env.v1.env_service_pb2 import Update
 from potluck.play.episode import Episode
 from potluck.play.errors import DigestMismatch, EpisodeLost
 from potluck.play.fleet import Fleet, Seat
@@ -22,6 +22,7 @@ from potluck.play.pool import EnvPool
 from potluck.play.scoring import Ask, Scorer
 from potluck.play.specs import EpisodeResult, EpisodeSpec, OnWave, PlayOptions, Wave
 from potluck.play.stream import Answers
+from potluck.play.writing import check_writers
 from potluck.rpc.errors import PotluckError, Reason, from_status
 from potluck.telemetry import names
 from potluck.telemetry.context import start_span
@@ -182,7 +183,7 @@ class _Game:
             raise PotluckError(
                 Reason.INVALID_ARGUMENT, message, "name one, or give every seat a baseline", field="policy"
             )
-        answers = iter(await self._scorer.score(asks))
+        answers = iter(await self._scorer.answers(asks))
         for episode, points in turns:
             episode.answer(points, [next(answers) for _ in points])
         return len(asks)
@@ -201,13 +202,12 @@ def _check(specs: Sequence[EpisodeSpec], options: PlayOptions) -> None:
             message = f"episode id {spec.episode_id!r} is empty or used twice"
             raise PotluckError(Reason.INVALID_ARGUMENT, message, "give each episode its own", field="episode_id")
         seen.add(spec.episode_id)
-        if spec.interface == Interface.INTERFACE_JSON:
-            message = "free JSON answers are not played here yet"
-            raise PotluckError(Reason.UNSUPPORTED, message, "use the menu or native interface", field="interface")
+        if spec.in_json:
+            check_writers(spec)
     for temperature in (options.temperature, *options.temperatures.values()):
         if not temperature > 0:
             message = f"temperature {temperature} is not above 0"
             raise PotluckError(Reason.INVALID_ARGUMENT, message, "use greedy for the best item", field="temperature")
-    if options.max_attempts < 1:
-        message = f"max_attempts {options.max_attempts} is below 1"
-        raise PotluckError(Reason.INVALID_ARGUMENT, message, "allow at least one", field="max_attempts")
+    for name in ("max_attempts", "max_tokens"):
+        if (value := getattr(options, name)) < 1:
+            raise PotluckError(Reason.INVALID_ARGUMENT, f"{name} {value} is below 1", "allow at least one", field=name)

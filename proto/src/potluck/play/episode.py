@@ -22,8 +22,8 @@ from potluck.env.v1.env_service_pb2 import (
     StepRecord,
 )
 from potluck.play.fleet import Seat
-from potluck.play.specs import DecisionRecord, EpisodeResult, EpisodeSpec
-from potluck.policy.v1.policy_service_pb2 import ScoredChoice
+from potluck.play.scoring import Answer
+from potluck.play.specs import DecisionRecord, EpisodeResult, EpisodeSpec, Spoken
 from potluck.rpc.errors import PotluckError, Reason
 from potluck.telemetry import names
 from potluck.telemetry.context import Attributes, open_span, trace_id, trace_message
@@ -35,7 +35,7 @@ class Scored(NamedTuple):
     boundary: int
     step: int
     point: DecisionPoint
-    choice: ScoredChoice
+    answer: Answer
 
 
 class Episode:
@@ -108,15 +108,15 @@ class Episode:
         self.command = None
         self._collect(menus.progress)
 
-    def answer(self, points: list[DecisionPoint], choices: list[ScoredChoice]) -> None:
+    def answer(self, points: list[DecisionPoint], answers: list[Answer]) -> None:
         """Takes the policies' answers and makes them the next command."""
         menus = self.menus
         assert menus is not None
-        letters = []
-        for point, choice in zip(points, choices, strict=True):
-            self._scored.append(Scored(menus.boundary, menus.step, point, choice))
-            letters.append(Choice(agent=point.agent, letter=choice.letter))
-        self._next().choose.CopyFrom(Choose(boundary=menus.boundary, choices=letters))
+        choices = []
+        for point, answer in zip(points, answers, strict=True):
+            self._scored.append(Scored(menus.boundary, menus.step, point, answer))
+            choices.append(Choice(agent=point.agent, letter=answer.choice.letter, text=answer.text or ""))
+        self._next().choose.CopyFrom(Choose(boundary=menus.boundary, choices=choices))
 
     def lost(self, error: PotluckError) -> None:
         """Ends the attempt."""
@@ -217,7 +217,10 @@ def _fork(spec: EpisodeSpec) -> Fork:
 
 
 def _record(scored: Scored, option: OptionRecord | None) -> DecisionRecord:
-    point, choice = scored.point, scored.choice
+    point, (choice, text) = scored.point, scored.answer
+    spoken = (
+        Spoken(text, option.option if option else "", option.target if option else "") if text is not None else None
+    )
     return DecisionRecord(
         agent=point.agent,
         decision=point.decision,
@@ -239,4 +242,5 @@ def _record(scored: Scored, option: OptionRecord | None) -> DecisionRecord:
         outcome=option.outcome if option is not None else "",
         duration=option.duration if option is not None else 0,
         reward=option.reward if option is not None else 0.0,
+        spoken=spoken,
     )

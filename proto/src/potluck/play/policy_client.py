@@ -1,7 +1,7 @@
 """The policy server as a player and a learner see it.
 
-API: `PolicyClient(address, security=None)` with `.stub .address`, `wait_ready`, `describe`, `choose`, `publish`,
-`hold`, `release`; `adapter_digest(base_digest, config_json, weights_sha256)`.
+API: `PolicyClient(address, security=None)` with `.stub .address`, `wait_ready`, `describe`, `choose`, `generate`,
+`publish`, `hold`, `release`; `adapter_digest(base_digest, config_json, weights_sha256)`.
 """
 
 import hashlib
@@ -16,6 +16,8 @@ from potluck.policy.v1.policy_service_pb2 import (
     ChooseResponse,
     DescribeRequest,
     DescribeResponse,
+    GenerateRequest,
+    GenerateResponse,
     HoldAdapterRequest,
     PublishAdapterRequest,
     ReleaseAdapterRequest,
@@ -77,6 +79,11 @@ class PolicyClient:
         """Scores a batch of at most the server's `max_batch` decisions."""
         with typed_errors(self._peer):
             return await self.stub.Choose(request, timeout=timeout_s)
+
+    async def generate(self, request: GenerateRequest, timeout_s: float = 300.0) -> GenerateResponse:
+        """Writes a text; the same request gives the same text."""
+        with typed_errors(self._peer):
+            return await self.stub.Generate(request, timeout=timeout_s)
 
     async def publish(self, agent: str, config_json: str, weights: bytes, base_digest: str) -> tuple[str, str]:
         """Uploads an adapter; returns its digest and a lease on it. Safe to repeat: the bytes name the adapter."""

@@ -1,7 +1,7 @@
 """Decisions of one wave at the policy server, and the proof that the answers are what was asked for.
 
 The decisions of all live episodes go into one Choose, cut only where the server's `max_batch` demands it, never by
-time: the same wave always makes the same batches.
+time: the same wave always makes the same batches. Those of the JSON interface are written instead (writing.py).
 """
 
 import asyncio
@@ -14,11 +14,13 @@ from potluck.env.v1.env_service_pb2 import DecisionPoint
 from potluck.play.errors import DigestMismatch
 from potluck.play.policy_client import PolicyClient
 from potluck.play.specs import EpisodeSpec, PlayOptions
+from potluck.play.writing import Writer
 from potluck.policy.v1.policy_service_pb2 import ChooseRequest, ChooseResponse, Policy, ScoredChoice
 from potluck.rpc.errors import PotluckError, Reason
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
+_ONE_BASE = "do not change the policy server's backbone during a run"
 
 
 class Ask(NamedTuple):
@@ -26,6 +28,13 @@ class Ask(NamedTuple):
 
     spec: EpisodeSpec
     point: DecisionPoint
+
+
+class Answer(NamedTuple):
+    """What a policy said: an item of the menu, or under the JSON interface a text."""
+
+    choice: ScoredChoice
+    text: str | None = None
 
 
 def decision_seed(sample_seed: int, agent: str, decision: int) -> int:
@@ -43,15 +52,34 @@ class Scorer:
         self.base_digest = ""
         self.tokenizer_digest = ""
         self._max_batch = 0
+        self._writer: Writer | None = None
+
+    async def answers(self, asks: Sequence[Ask]) -> list[Answer]:
+        """One answer per decision, in order."""
+        scored = iter(await self.score([ask for ask in asks if not ask.spec.in_json]))
+        written = iter(await self._write([ask for ask in asks if ask.spec.in_json]))
+        return [next(written) if ask.spec.in_json else Answer(next(scored)) for ask in asks]
 
     async def score(self, asks: Sequence[Ask]) -> list[ScoredChoice]:
-        """One answer per decision, in order."""
+        """One choice per menu, in order."""
         if not self._max_batch:
             await self._describe()
         choices: list[ScoredChoice] = []
         for start in range(0, len(asks), self._max_batch):
             choices.extend(await self._batch(asks[start : start + self._max_batch]))
         return choices
+
+    async def _write(self, asks: Sequence[Ask]) -> list[Answer]:
+        if not asks:
+            return []
+        if self._writer is None:
+            self._writer = Writer(self._client, self._options, await self._client.describe())
+        answers = []
+        for ask, (choice, text, base) in zip(asks, await self._writer.write(asks, _seeds(asks)), strict=True):
+            self._same_base(base)
+            _same_policy(ask.spec.policies[ask.point.agent], choice, ask.point.agent)
+            answers.append(Answer(choice, text))
+        return answers
 
     async def _describe(self) -> None:
         described = await self._client.describe()
@@ -83,13 +111,13 @@ class Scorer:
             request_id=f"choose-{self._requests}", label_scheme=options.label_scheme, tokens=options.tokens
         )
         add = request.decisions.add
-        for spec, point in asks:
+        for (spec, point), seed in zip(asks, _seeds(asks), strict=True):
             agent = point.agent
             add(
                 policy=spec.policies[agent],
                 prompt=point.prompt,
                 temperature=options.temperatures.get(agent, options.temperature),
-                seed=decision_seed(spec.sample_seed, agent, point.decision),
+                seed=seed,
                 greedy=options.greedy,
             )
         return request
@@ -98,14 +126,20 @@ class Scorer:
         if len(reply.choices) != len(asks):
             message = f"the policy server answered {len(reply.choices)} of {len(asks)} decisions"
             raise PotluckError(Reason.INTERNAL, message, "look into its log")
-        cure = "do not change the policy server's backbone during a run"
-        if reply.base_digest != self.base_digest:
-            raise DigestMismatch("the base of a reply", self.base_digest, reply.base_digest, cure)
+        self._same_base(reply.base_digest)
         if reply.tokenizer_digest != self.tokenizer_digest:
-            raise DigestMismatch("the tokenizer of a reply", self.tokenizer_digest, reply.tokenizer_digest, cure)
+            raise DigestMismatch("the tokenizer of a reply", self.tokenizer_digest, reply.tokenizer_digest, _ONE_BASE)
         for (spec, point), choice in zip(asks, reply.choices, strict=True):
             _same_policy(spec.policies[point.agent], choice, point.agent)
             _offered(point, choice)
+
+    def _same_base(self, digest: str) -> None:
+        if digest != self.base_digest:
+            raise DigestMismatch("the base of a reply", self.base_digest, digest, _ONE_BASE)
+
+
+def _seeds(asks: Sequence[Ask]) -> list[int]:
+    return [decision_seed(spec.sample_seed, point.agent, point.decision) for spec, point in asks]
 
 
 def _same_policy(policy: Policy, choice: ScoredChoice, agent: str) -> None:

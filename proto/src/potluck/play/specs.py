@@ -7,6 +7,7 @@ messages: nothing of an episode is copied into other shapes before somebody need
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from potluck.common.v1.common_pb2 import Item, LabelScheme, Prompt
 from potluck.env.v1.env_service_pb2 import Baseline, Detail, Finished, Interface, OptionRecord, Recording, StepRecord
@@ -50,6 +51,11 @@ class EpisodeSpec:
     sample_seed: int = 0
     fork: ForkSpec | None = None
 
+    @property
+    def in_json(self) -> bool:
+        """Whether agents answer in free text; a fork keeps the interface of its recording."""
+        return (self.fork.recording if self.fork else self).interface == Interface.INTERFACE_JSON
+
 
 @dataclass(frozen=True, slots=True)
 class PlayOptions:
@@ -62,6 +68,8 @@ class PlayOptions:
     label_scheme: "LabelScheme.ValueType" = LabelScheme.LABEL_SCHEME_UNSPECIFIED
     tokens: bool = False
     """Also bring the token ids that were scored."""
+    max_tokens: int = 64
+    """Longest answer under the JSON interface."""
     max_attempts: int = 3
     """Starts of one episode before it is lost for good."""
     max_live: int = 0
@@ -74,10 +82,19 @@ class PlayOptions:
     """Longest wait for any env server when none is reachable."""
 
 
+class Spoken(NamedTuple):
+    """An answer under the JSON interface, and the option that it came to: `wait` where it could not be read or done."""
+
+    text: str
+    option: str
+    target: str
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
     """One decision, as offered, scored and carried out. `outcome`, `duration` and `reward` come from the option's
-    record: empty and zero when the episode ended before the option did and the game recorded nothing."""
+    record: empty and zero when the episode ended before the option did and the game recorded nothing. Under the JSON
+    interface there is no menu: `spoken` has the answer, `letter` and `probabilities` are empty, `logprob` is NaN."""
 
     agent: str
     decision: int
@@ -99,10 +116,13 @@ class DecisionRecord:
     outcome: str
     duration: int
     reward: float
+    spoken: Spoken | None = None
 
     @property
     def item(self) -> Item:
-        """The chosen menu item."""
+        """The chosen menu item; under the JSON interface the option that the answer came to."""
+        if self.spoken is not None:
+            return Item(option=self.spoken.option, target=self.spoken.target)
         return self.prompt.items[self.index]
 
 

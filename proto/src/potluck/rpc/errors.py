@@ -66,6 +66,7 @@ class Reason(StrEnum):
     UNKNOWN_RUN = "UNKNOWN_RUN"
     NEWER_SCHEMA = "NEWER_SCHEMA"
     UNKNOWN_AUDIT = "UNKNOWN_AUDIT"
+    CANCELLED = "CANCELLED"
 
 
 _C = grpc.StatusCode
@@ -104,6 +105,7 @@ CODES: dict[str, grpc.StatusCode] = {
     Reason.UNKNOWN_RUN: _C.NOT_FOUND,
     Reason.NEWER_SCHEMA: _C.FAILED_PRECONDITION,
     Reason.UNKNOWN_AUDIT: _C.NOT_FOUND,
+    Reason.CANCELLED: _C.ABORTED,
 }
 
 # For failures without our ErrorInfo: the transport's own, or another server's.

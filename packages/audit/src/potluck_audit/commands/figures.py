@@ -15,8 +15,9 @@ from potluck_audit.commands.console import say, tell
 class FiguresCommand:
     """Write the report's charts as SVG files.
 
-    Reads RUN/audit/results.json, which `potluck-audit run` wrote: the learning curve, option shares by decisions and by
-    time, and visits. Exit status: 0, 1 for an error.
+    Reads RUN/audit/results.json, which `potluck-audit run` wrote: reward and cooperation over training, option shares
+    by decisions and by time, visits, hand-offs, patches, coalitions, credit and interactions.
+    Exit status: 0, 1 for an error.
     """
 
     folder: tyro.conf.Positional[Path]

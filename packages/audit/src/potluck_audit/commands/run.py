@@ -41,6 +41,10 @@ class RunCommand:
     """Of the intervals."""
     report: bool = True
     """Write report.html."""
+    seeds: tuple[Path, ...] = ()
+    """Runs of other training seeds, whose division of labour is compared with this one's."""
+    coalitions: int = 16
+    """Up to so many coalitions are played; with fewer than all, credit is sampled or, below that, not given."""
 
     def run(self) -> int:
         return asyncio.run(self._audit())
@@ -56,6 +60,8 @@ class RunCommand:
             policy=self.policy,
             confidence=self.confidence,
             report=self.report,
+            seeds=self.seeds,
+            coalitions=self.coalitions,
         )
         setup.configure(SERVICE)
         try:

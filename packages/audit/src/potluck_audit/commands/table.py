@@ -12,7 +12,9 @@ import tyro
 from potluck_audit.commands.console import say, tell
 from potluck_audit.errors import InvalidRequest
 
-Name = Literal["teams", "differences", "credit", "behaviour", "handoffs", "commons", "metrics"]
+Name = Literal[
+    "teams", "differences", "credit", "behaviour", "handoffs", "flow", "labour", "commons", "training", "metrics"
+]
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class TableCommand:
     format: Literal["latex", "markdown", "csv"] = "markdown"
     """How they are written."""
     table: tuple[Name, ...] = ()
-    """Which; by default all but `metrics`, and in CSV `metrics`, which holds every figure."""
+    """Which; by default all but `training` and `metrics`, and in CSV `metrics`, which holds every figure."""
     out: Path | None = None
     """Folder for one file a table, in place of standard output."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -15,12 +15,12 @@ HOLDER = "potluck-audit"
 
 
 @asynccontextmanager
-async def held(policy: PolicyClient, digests: Mapping[str, str], run: Path) -> AsyncIterator[None]:
-    """Holds a lease on every adapter (digest to agent); those that the server lacks are published from the run."""
+async def held(policy: PolicyClient, digests: Mapping[str, str], *runs: Path) -> AsyncIterator[None]:
+    """Holds a lease on every adapter (digest to agent); those that the server lacks are published from the runs."""
     leases = []
     try:
         for digest, agent in digests.items():
-            leases.append(await _hold(policy, digest, agent, run))
+            leases.append(await _hold(policy, digest, agent, runs))
         yield
     finally:
         for lease in leases:
@@ -28,20 +28,21 @@ async def held(policy: PolicyClient, digests: Mapping[str, str], run: Path) -> A
                 await policy.release(lease)
 
 
-async def _hold(policy: PolicyClient, digest: str, agent: str, run: Path) -> str:
+async def _hold(policy: PolicyClient, digest: str, agent: str, runs: Sequence[Path]) -> str:
     try:
         return await policy.hold(digest, HOLDER)
     except PotluckError as error:
         if error.reason != Reason.UNKNOWN_ADAPTER:
             raise
-    folder = run / "adapters" / digest
-    weights = next(iter(sorted(folder.glob("*.safetensors"))), None)
+    found = (sorted((run / "adapters" / digest).glob("*.safetensors")) for run in runs)
+    weights = next((files[0] for files in found if files), None)
     if weights is None:
         raise UnknownRun(
-            f"adapter {digest[:12]} is neither on the policy server nor in {run.name}/adapters",
+            f"adapter {digest[:12]} is neither on the policy server nor in "
+            f"{' or '.join(f'{run.name}/adapters' for run in runs)}",
             "copy the adapter's folder back into the run, or name a server that holds it",
         )
-    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    config = json.loads((weights.parent / "adapter_config.json").read_text(encoding="utf-8"))
     canonical = json.dumps(config, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     base = (await policy.describe()).base_digest
     published, lease = await policy.publish(agent, canonical, weights.read_bytes(), base)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from potluck_audit.metrics.metric import EpisodeSet
+from potluck_audit.records import Episode
 
 Coalition = frozenset[str]
 
@@ -20,6 +22,8 @@ class CoalitionValues:
     baseline: str
     seeds: tuple[int, ...]
     returns: Mapping[Coalition, tuple[float, ...]] = field(default_factory=dict)
+    left_out: int = 0
+    """Episodes of the set whose record holds no return: no coalition is compared on their seeds."""
 
     @property
     def everyone(self) -> Coalition:
@@ -33,14 +37,29 @@ class CoalitionValues:
 
 
 def recorded_values(team: EpisodeSet, solos: Mapping[str, EpisodeSet], baseline: str = "noop") -> CoalitionValues:
-    """The team's own returns, and those of solo sets played on the same seeds with the baseline for partners."""
-    mine = {e.seed: e.team_return for e in team.episodes if e.team_return is not None}
-    seeds = tuple(mine)
-    returns: dict[Coalition, tuple[float, ...]] = {frozenset(team.agents): tuple(mine.values())}
+    """The team's own returns, and those of solo sets played by the same policies on the same seeds, with the baseline
+    for partners."""
+    known = [e for e in team.episodes if e.team_return is not None and math.isfinite(e.team_return)]
+    seeds = tuple(e.seed for e in known)
+    returns: dict[Coalition, tuple[float, ...]] = {}
+    if known:
+        returns[frozenset(team.agents)] = tuple(e.team_return for e in known if e.team_return is not None)
     for agent, solo in solos.items():
-        others = {policy for e in solo.episodes for name, policy in e.policies.items() if name != agent}
-        theirs = {e.seed: e.team_return for e in solo.episodes}
-        values = [theirs.get(seed) for seed in seeds]
-        if others == {baseline} and all(v is not None for v in values):
+        theirs = {e.seed: e for e in solo.episodes if _solo_of(e, agent, known, baseline)}
+        values = [theirs[seed].team_return if seed in theirs else None for seed in seeds]
+        if values and all(v is not None for v in values):
             returns[frozenset({agent})] = tuple(v for v in values if v is not None)
-    return CoalitionValues(team.agents, baseline, seeds, returns)
+    return CoalitionValues(team.agents, baseline, seeds, returns, len(team.episodes) - len(known))
+
+
+def _solo_of(episode: Episode, agent: str, team: list[Episode], baseline: str) -> bool:
+    """Whether it is the team's agent alone: a solo set may be older than the team's."""
+    alike = ("game", "library_digest", "dynamics", "horizon", "temperature", "base_digest")
+    mine = next((e for e in team if e.seed == episode.seed), None)
+    return (
+        mine is not None
+        and all(policy == (baseline if name != agent else mine.policies.get(name))
+                for name, policy in episode.policies.items())
+        and episode.sample_seed == mine.sample_seed
+        and all(getattr(episode, name) == getattr(mine, name) for name in alike)
+    )  # fmt: skip

@@ -16,6 +16,13 @@ class CurvePoint(NamedTuple):
     estimate: Estimate
 
 
+def running_mean(means: Sequence[tuple[int, float]], window: int) -> list[tuple[int, float]]:
+    """Mean of the last `window` rounds at each round."""
+    values = [value for _, value in means]
+    recent = [values[max(0, i - window + 1) : i + 1] for i in range(len(values))]
+    return [(number, sum(v) / len(v)) for (number, _), v in zip(means, recent, strict=True)]
+
+
 def learning_curve(training: Sequence[Episode], intervals: Intervals) -> list[CurvePoint]:
     """Rounds in order; a round none of whose episodes has a return is left out."""
     rounds: dict[int, list[float | None]] = {}

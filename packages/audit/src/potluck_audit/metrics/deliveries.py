@@ -12,6 +12,7 @@ import numpy as np
 
 from potluck_audit.intervals import Intervals
 from potluck_audit.metrics.metric import EpisodeSet, Metric
+from potluck_audit.statistics import jackknife
 
 
 def gini(amounts: Any, *, negatives: str = "refuse") -> Any:
@@ -45,6 +46,6 @@ def deliveries(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
     metrics.append(
         Metric("deliveries_unpaid", episodes.name, intervals.mean([float(v) for v in vain]), unit="per episode")
     )
-    index = intervals.of_sums(lambda *sums: gini(np.stack(np.broadcast_arrays(*sums), axis=-1)), *counts.T)
+    index = jackknife(gini, counts, intervals)
     metrics.append(Metric("deliveries_gini", episodes.name, index, unit="index"))
     return metrics

@@ -120,7 +120,7 @@ def handoffs(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
     metrics.append(
         Metric("handoffs_in_soups", episodes.name, intervals.ratio(owned, everything), unit="share of hand-offs")
     )
-    return metrics + _directions(episodes, traces, soups, intervals)
+    return metrics + _directions(episodes, traces, soups, intervals) + _flow(episodes, traces, intervals)
 
 
 def _directions(
@@ -137,6 +137,27 @@ def _directions(
                 mean = intervals.mean(given)
                 metrics.append(Metric("handoffs_given", episodes.name, mean, giver, taker, "per episode"))
     return metrics
+
+
+def flow_key(transfer: Transfer) -> str:
+    """Taker, store and kind of object, such as "agent_1/pot/onion"."""
+    return f"{transfer.taker}/{transfer.kind}/{transfer.object.partition('#')[0]}"
+
+
+def parse_flow(key: str) -> tuple[str, str, str]:
+    """Taker, store and kind of object of a `handoff_flow` row."""
+    taker, store, thing = key.rsplit("/", 2)
+    return taker, store, thing
+
+
+def _flow(episodes: EpisodeSet, traces: Sequence[Provenance], intervals: Intervals) -> list[Metric]:
+    """Who gives what to whom through what; only what happened at least once."""
+    kinds = sorted({(x.giver, flow_key(x)) for t in traces for x in t.transfers})
+    rows = []
+    for giver, key in kinds:
+        given = [float(sum((x.giver, flow_key(x)) == (giver, key) for x in t.transfers)) for t in traces]
+        rows.append(Metric("handoff_flow", episodes.name, intervals.mean(given), giver, key, "per episode"))
+    return rows
 
 
 def transfer_check(episodes: EpisodeSet) -> list[Check]:

@@ -24,7 +24,7 @@ import numpy as np
 from potluck_audit.intervals import Floats, Intervals
 from potluck_audit.metrics.metric import EpisodeSet, Metric
 from potluck_audit.metrics.options import WEIGHTINGS, entropy, option_counts, option_names
-from potluck_audit.statistics import baseline, centred, draws_of, exceedance
+from potluck_audit.statistics import baseline, draws_of, exceedance, jackknife
 
 FORMS = ("", "per_option", "per_agent")
 """I, I/H(option), I/H(agent)."""
@@ -61,7 +61,7 @@ def labour(episodes: EpisodeSet, intervals: Intervals) -> tuple[list[Metric], di
         name = f"option_information_{weighting}"
         for form in FORMS:
             unit = "share" if form else "bits"
-            estimate, null = centred(partial(information, form=form), counts, intervals), information(dealt, form)
+            estimate, null = jackknife(partial(information, form=form), counts, intervals), information(dealt, form)
             chance = baseline(null, intervals, len(counts))
             metrics.append(Metric(name, episodes.name, estimate, key=form, unit=unit))
             metrics.append(Metric(f"{name}_baseline", episodes.name, chance, key=form, unit=unit))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from potluck_audit.intervals import Intervals
 from potluck_audit.metrics.metric import EpisodeSet, Metric
+from potluck_audit.statistics import jackknife
 
 WEIGHTINGS = ("decisions", "time")
 
@@ -69,12 +70,6 @@ def divergence(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
     metrics = []
     for weighting in WEIGHTINGS:
         counts = option_counts(episodes, names, weighting)
-        columns = counts.reshape(len(episodes.episodes), -1).T
-
-        def statistic(*sums: Any) -> Any:
-            stacked = np.stack(np.broadcast_arrays(*sums), axis=-1)
-            return jensen_shannon(stacked.reshape(*stacked.shape[:-1], len(agents), len(names)))
-
-        estimate = intervals.of_sums(statistic, *columns)
+        estimate = jackknife(jensen_shannon, counts, intervals)
         metrics.append(Metric(f"option_divergence_{weighting}", episodes.name, estimate, unit="bits"))
     return metrics

@@ -14,7 +14,7 @@ from potluck_audit.metrics.metric import EpisodeSet, Metric
 from potluck_audit.metrics.patches import STRIDE
 from potluck_audit.metrics.substrates import Substrate, substrate_of, told
 from potluck_audit.records import Episode
-from potluck_audit.statistics import centred
+from potluck_audit.statistics import jackknife
 
 
 def dirt(episode: Episode, river_cells: int | None) -> Floats | None:
@@ -52,7 +52,7 @@ def river(episodes: EpisodeSet, intervals: Intervals, substrate: Substrate | Non
         own = cleans[:, seat]
         metrics.append(Metric("cleans", name, intervals.mean(list(own)), agent, unit="cells/episode"))
         metrics.append(Metric("clean_share", name, intervals.ratio(own, cleans.sum(axis=1)), agent, unit="share"))
-    index = centred(gini, cleans, intervals)
+    index = jackknife(gini, cleans, intervals)
     metrics.append(Metric("cleans_gini", name, index, unit="index"))
     worth = intervals.ratio(apples, cleans.sum(axis=1))
     metrics.append(Metric("apples_per_clean", name, worth, unit="apples"))

@@ -19,7 +19,7 @@ from potluck_audit.intervals import Intervals
 from potluck_audit.metrics.deliveries import gini
 from potluck_audit.metrics.metric import EpisodeSet, Metric
 from potluck_audit.records import Episode
-from potluck_audit.statistics import centred
+from potluck_audit.statistics import jackknife
 
 COUNTS = ("making", "chain")
 
@@ -74,7 +74,7 @@ def soup_shares(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
             alone = np.array([sum(set(one.by(count)) == {agent} for one in w) for w in work], float)
             whole = intervals.ratio(alone, soups)
             metrics.append(Metric("soups_alone", episodes.name, whole, agent, count, "share of soups"))
-        index = centred(gini, shares, intervals)
+        index = jackknife(gini, shares, intervals)
         metrics.append(Metric("soup_share_gini", episodes.name, index, key=count, unit="index"))
         mixed = np.array([sum(len(set(one.by(count))) > 1 for one in w) for w in work], float)
         together = intervals.ratio(mixed, soups)

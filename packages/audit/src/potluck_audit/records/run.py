@@ -90,6 +90,15 @@ def _set_names(root: Path) -> set[str]:
     return {row["set"] for row in _rows(root / "episodes", ("schema_version", "set"))}
 
 
+def training_rounds(path: Path) -> Iterator[tuple[int, list[Episode]]]:
+    """Training rounds in order with what happened in them, one part at a time; step records name no positions."""
+    for part in parts(path / "episodes"):
+        if part.name.startswith("round-"):
+            rows = [row for table in read_part(part, _EPISODE_COLUMNS) for row in table.to_pylist()]
+            if rows:
+                yield rows[0]["round"], [_episode(row, {}) for row in rows]
+
+
 def parts(folder: Path) -> list[Path]:
     """Sealed parts of a records folder, by name."""
     return sorted(p for p in folder.glob("*.parquet") if not p.name.startswith(".")) if folder.is_dir() else []

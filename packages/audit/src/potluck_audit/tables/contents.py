@@ -5,6 +5,10 @@ differences   paired by seed: trained minus others, synergy, necessity
 credit        values of coalitions and Shapley credit
 behaviour     by agent: deliveries and idle shares
 handoffs      by team: objects that changed hands, divergence between agents
+flow          who gave what to whom, through what
+labour        division of labour and roles beside what chance gives, with tests
+commons       social outcomes
+training      reward and cooperation over windows of training rounds
 metrics       every figure of the audit, one a row
 """
 
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from potluck_audit.metrics.handoffs import parse_flow
 from potluck_audit.metrics.metric import Metric
 from potluck_audit.saved import SavedResults
 from potluck_audit.tables.grid import Cell, Grid, Number, trimmed
@@ -70,6 +75,7 @@ def _p_value(results: SavedResults, metric: Metric) -> Number:
 def _credit(results: SavedResults) -> Grid:
     found = [(f"v({metric.key or 'nobody'})", metric) for metric in results.all("coalition")]
     found += [(f"Shapley credit of {m.agent}, baseline {m.key}", m) for m in results.all("credit")]
+    found += [(f"interaction of {m.agent}, baseline {m.key}", m) for m in results.all("interaction")]
     rows = [_row(name, metric) for name, metric in found]
     text = f"Values of coalitions and Shapley credit in {_unit(results)} per episode."
     return Grid("", _caption(results, text), ["quantity", "episodes", _unit(results)], rows)
@@ -148,6 +154,50 @@ def _handoffs(results: SavedResults) -> Grid:
     return Grid("", _caption(results, text), ["episodes", *(title for *_, title, _ in _TEAM)], rows)
 
 
+def _flow(results: SavedResults) -> Grid:
+    rows: list[list[Cell]] = []
+    for metric in results.all("handoff_flow"):
+        taker, store, thing = parse_flow(metric.key)
+        rows.append([label(metric.set), metric.agent, taker, thing, store, _number(metric)])
+    header = ["episodes", "from", "to", "what", "through", "per episode"]
+    return Grid("", _caption(results, "Who gave what to whom, per episode."), header, rows)
+
+
+_LABOUR = (
+    ("option_information_decisions", "", "information by decisions (bits)"),
+    ("option_information_time", "", "information by time (bits)"),
+    ("role_persistence", "episodes", "role kept between episodes"),
+)
+
+
+def _labour(results: SavedResults) -> Grid:
+    """Beside each figure what dealing the seats at random gives, and the test against it."""
+    rows: list[list[Cell]] = []
+    for group in results.sets:
+        for name, key, title in _LABOUR:
+            if metric := results.find(name, group.name, "", key):
+                dealt = results.find(f"{name}_baseline", group.name, "", key)
+                test = results.find("p_value_holm", group.name, key=name)
+                p = Number(test.estimate if test else None, digits=4, pointwise=True)
+                rows.append([label(group.name), title, _number(metric), _number(dealt), p])
+    for metric in results.all("policy_diversity", agent=""):
+        rows.append([label(metric.set), "policy diversity on common prompts (bits)", _number(metric), *_NOTHING])
+    header = ["episodes", "measure", "value", "seats dealt at random", "p (Holm)"]
+    return Grid("", _caption(results, "Division of labour."), header, rows)
+
+
+_NOTHING = (Number(None), Number(None, digits=4, pointwise=True))
+
+
+def _training(results: SavedResults) -> Grid:
+    rows: list[list[Cell]] = [
+        [f"{t.first} to {t.last}", t.metric.name, t.metric.agent, t.metric.key, t.metric.unit, _number(t.metric)]
+        for t in results.trends
+    ]
+    header = ["rounds", "measure", "agent", "key", "unit", "value"]
+    return Grid("", _caption(results, "Reward and cooperation over training."), header, rows)
+
+
 def _metrics(results: SavedResults) -> Grid:
     rows: list[list[Cell]] = [
         [m.name, m.set, m.agent, m.key, m.unit, str(m.estimate.episodes), _number(m)] for m in results.metrics
@@ -162,11 +212,14 @@ _TABLES: dict[str, Callable[[SavedResults], Grid]] = {
     "credit": _credit,
     "behaviour": _behaviour,
     "handoffs": _handoffs,
+    "flow": _flow,
+    "labour": _labour,
     "commons": _commons,
+    "training": _training,
     "metrics": _metrics,
 }
 NAMES: Sequence[str] = tuple(_TABLES)
-DEFAULT: Sequence[str] = tuple(name for name in NAMES if name != "metrics")
+DEFAULT: Sequence[str] = tuple(name for name in NAMES if name not in ("metrics", "training"))
 _COMPARABLE = ("Game", "Dynamics", "Horizon", "Backbone", "Evaluation seeds")
 
 

@@ -1,6 +1,6 @@
 """Overcooked as a `SymbolicGame`: the real engine behind options, two chefs planned together.
 
-A step asks each chef's option what it wants (go, act, hold), lets `traffic` settle who moves how, plays the joint
+A step asks each chef's option what it wants (go, act, hold), lets the planners settle who moves how, plays the joint
 action on the engine and ends options whose last primitive was played. The game itself has no randomness but the
 tie-break between options that start in the same step, which is a function of the seed, so a snapshot is the engine's
 state plus the executions.
@@ -9,16 +9,25 @@ state plus the executions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
-from potluck_envs.native import OPTION as PRIMITIVE
 from potluck_envs.overcooked import greedy, words
 from potluck_envs.overcooked.admission import Admission
 from potluck_envs.overcooked.burnin import KitchenBurnin
-from potluck_envs.overcooked.engine import EngineSnapshot
-from potluck_envs.overcooked.kitchen import NO_FEATURES, Kitchen
-from potluck_envs.overcooked.layout import COUNTER, FACINGS, FAR, INTERACT, POT, STAY, TILES, Layout, Target, load
+from potluck_envs.overcooked.kitchen import Kitchen
+from potluck_envs.overcooked.layout import (
+    ACTIONS_OF_WAYS,
+    COUNTER,
+    FACINGS,
+    INTERACT,
+    POT,
+    STAY,
+    TILES,
+    Layout,
+    Target,
+    load,
+)
 from potluck_envs.overcooked.options import (
     DROP,
     TAKE,
@@ -28,9 +37,9 @@ from potluck_envs.overcooked.options import (
     World,
     library,
 )
-from potluck_envs.overcooked.traffic import Chef, lot, plan
 from potluck_optionlib.burnin import Row
 from potluck_optionlib.contracts import Change, Contract, contracts_digest
+from potluck_optionlib.executions import Execution, Facts, judge
 from potluck_optionlib.game import (
     NOOP,
     Activity,
@@ -46,37 +55,18 @@ from potluck_optionlib.game import (
 )
 from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.menus import one_by_one
-from potluck_optionlib.planners import Wish
+from potluck_optionlib.option_game import PRIMITIVE, OptionGame
+from potluck_optionlib.planners import FAR, Partner, Wish, lot, plan_pair
 
 ENGINE = "overcooked-ai 1.1.0"
 DYNAMICS = "start_cooking"
 PRIMITIVES = (*FACINGS, "stay", "interact")
-_PRIMITIVES = {Instance(PRIMITIVE, name): action for action, name in enumerate(PRIMITIVES)}
+_NATIVE = {Instance(PRIMITIVE, name): action for action, name in enumerate(PRIMITIVES)}
 _ON_COUNTERS = (DROP, TAKE)
+_UNPLANNED = (NOOP.option, PRIMITIVE)
+"""What no planner moves."""
 
 Contracts = tuple[Contract[World], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """An option under way."""
-
-    instance: Instance
-    start: int
-    rank: tuple[int, int]
-    features: Mapping[str, str]
-    failed: str = ""
-    grants: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Everything that a continuation depends on."""
-
-    engine: EngineSnapshot
-    executions: tuple[Execution | None, ...]
-    steps: int
-    seed: int
 
 
 class _Manual:
@@ -101,7 +91,7 @@ def _shipped(layout: Layout, effect: StartCookingEffect) -> Contracts:
     return tuple(library(layout, effect).values())
 
 
-class OvercookedGame:
+class OvercookedGame(OptionGame):
     """One running kitchen behind options.
 
     `contracts` replaces the shipped option library (`options.library`): any contracts over the same world whose
@@ -117,14 +107,12 @@ class OvercookedGame:
         self.layout = layout
         self._own = contracts is None
         self._manual = _manual(layout, _shipped(layout, start_cooking_effect) if contracts is None else contracts)
-        self.contracts = self._manual.contracts
-        self._digest = self._manual.digest
         self._kitchen = Kitchen(layout)
         self._engine = self._kitchen.engine
-        self._seats = self._kitchen.seats
-        self._spec = GameSpec(
-            f"overcooked/{layout.name}", len(self._seats), 400, ENGINE, DYNAMICS, "soups", tuple(self.contracts)
-        )
+        named = self._manual.contracts
+        name, seats = f"overcooked/{layout.name}", len(self._kitchen.seats)
+        spec = GameSpec(name, seats, 400, ENGINE, DYNAMICS, "soups", tuple(named))
+        super().__init__(self._engine, spec, named, PRIMITIVES, self._manual.digest)
         self._texts = self._manual.texts
         self._burnin: KitchenBurnin | None = None
         self.reset(0)
@@ -135,34 +123,14 @@ class OvercookedGame:
             for seat in self._seats
         )
 
-    @property
-    def spec(self) -> GameSpec:
-        return self._spec
-
-    @property
-    def contracts_digest(self) -> str:
-        return self._digest
-
-    @property
-    def solo_only(self) -> frozenset[str]:
-        return frozenset(name for name, contract in self.contracts.items() if contract.solo_only)
-
-    @property
-    def steps(self) -> int:
-        return self._steps
+    def under(self, contracts: Sequence[Contract[World]]) -> OvercookedGame:
+        """A fresh game under other contracts."""
+        return OvercookedGame(self.layout, contracts=tuple(contracts))
 
     def reset(self, seed: int) -> None:
-        self._seed = seed
-        self._steps = 0
+        self._begin_anew(seed)
         self._engine.reset()
-        self._running: list[Execution | None] = [None for _ in self._seats]
         self._refresh()
-
-    def reseed(self, seed: int) -> None:
-        self._seed = seed
-
-    def idle(self) -> tuple[int, ...]:
-        return tuple(seat for seat in self._seats if self._running[seat] is None)
 
     def candidates(self, agent: int) -> Sequence[Instance]:
         found: list[Instance] = []
@@ -182,38 +150,29 @@ class OvercookedGame:
             self._burnin = KitchenBurnin(self.layout, tuple(self.contracts.values()))
         return self._burnin.rows(seed, actor, horizon)
 
-    def primitives(self, agent: int) -> Sequence[Instance]:
-        return tuple(_PRIMITIVES)
-
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
         return self._kitchen.features(agent, instance, self.contracts[instance.option].reads)
+
+    def facts(self, agent: int, instance: Instance) -> Facts:
+        """What effect predicates compare, by whose it is."""
+        facts = self._kitchen.facts(agent, instance)
+        return Facts({"held": facts["held"]}, {name: value for name, value in facts.items() if name != "held"})
 
     def explicit(self, agent: int, instance: Instance) -> str | None:
         return self.contracts[instance.option].explicit(self._kitchen, agent, instance)
 
     def begin(self, agent: int, instance: Instance) -> None:
-        running = self._running[agent]
-        if running is not None and running.instance != NOOP:
-            raise ValueError(f"agent {agent} has an option under way")
-        rank = (self._steps, self._lot(agent))
-        if instance.option == NOOP.option or instance in _PRIMITIVES:
-            self._running[agent] = Execution(instance, self._steps, rank, NO_FEATURES)
+        super().begin(agent, instance)
+        if instance.option in _UNPLANNED:
             self._refresh()
-            return
-        if not self._offered(agent, instance):
-            raise ValueError(f"{instance.option}@{instance.target} is no candidate of agent {agent}")
-        features = self.features(agent, instance)
-        failed = self.explicit(agent, instance) or ""
-        self._running[agent] = Execution(instance, self._steps, rank, features, failed)
 
     def step(self) -> Step:
-        running = [self._watch(execution) for execution in self._running if execution is not None]
-        if len(running) != len(self._seats):
-            raise ValueError(f"agents {self.idle()} have nothing to do")
+        running = [self._watch(execution) for execution in self._underway()]
         chefs = [self._chef(seat, execution) for seat, execution in enumerate(running)]
-        joint = plan(self.layout, chefs)
-        for seat, execution in enumerate(running):
-            joint[seat] = _PRIMITIVES.get(execution.instance, joint[seat])
+        ways = plan_pair(self.layout.pairs, *chefs)
+        joint = [
+            _NATIVE.get(execution.instance, ACTIONS_OF_WAYS[way]) for execution, way in zip(running, ways, strict=True)
+        ]
         changes = [
             self._kitchen.facts(seat, running[seat].instance) if action == INTERACT and chef.target >= 0 else None
             for seat, (chef, action) in enumerate(zip(chefs, joint, strict=True))
@@ -225,23 +184,15 @@ class OvercookedGame:
         for seat, execution in enumerate(running):
             before = changes[seat]
             change = None if before is None else Change(before, self._kitchen.facts(seat, execution.instance))
-            done = self._outcome(execution, change)
-            self._running[seat] = None if done else self._carry_on(seat, execution, chefs[seat])
-            if done:
-                ended.append(self._ended(seat, execution, done, change))
+            end = self._end(seat, execution, change)
+            self._running[seat] = None if end else self._carry_on(seat, execution, chefs[seat])
+            ended += [end] if end else []
         rewards = tuple([1.0 if sparse > 0 else 0.0 for sparse in outcome.sparse])
         agents = tuple([self._agent_step(seat, running[seat], chefs[seat], joint[seat]) for seat in self._seats])
         return Step(sum(rewards), rewards, agents, outcome.events, tuple(ended))
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(self._engine.snapshot(), tuple(self._running), self._steps, self._seed)
-
     def restore(self, snapshot: object) -> None:
-        if not isinstance(snapshot, Snapshot):
-            raise ValueError("not a snapshot of this game")
-        self._engine.restore(snapshot.engine)
-        self._running = list(snapshot.executions)
-        self._steps, self._seed = snapshot.steps, snapshot.seed
+        super().restore(snapshot)
         self._refresh()
 
     def state_bytes(self) -> bytes:
@@ -306,24 +257,25 @@ class OvercookedGame:
     def _watch(self, execution: Execution) -> Execution:
         """A counter that somebody else emptied or filled on the way is a failure of the executor."""
         if execution.instance.option in _ON_COUNTERS and self._kitchen.absent(execution.instance):
-            return replace(execution, failed=execution.failed or TARGET_ABSENT)
+            return replace(execution, failed=execution.failed or f"explicit:{TARGET_ABSENT}")
         return execution
 
-    def _chef(self, seat: int, execution: Execution) -> Chef:
+    def _chef(self, seat: int, execution: Execution) -> Partner:
         pose = self._kitchen.poses[seat]
         instance = execution.instance
-        if instance.option in (NOOP.option, PRIMITIVE):
-            return Chef(Wish.FIXED, pose)
+        if instance.option in _UNPLANNED:
+            return Partner(Wish.FIXED, pose)
         if execution.failed or not instance.target:
-            return Chef(Wish.HOLD, pose)
+            return Partner(Wish.HOLD, pose)
         target = self.layout.by_text[instance.target]
         patient = self._stands_by(seat, instance, target)
         wish = Wish.GO
         if self.layout.alone[target.index][pose] == 0:
             wish = Wish.HOLD if patient else Wish.ACT
-        return Chef(wish, pose, target.index, execution.rank, execution.grants, patient)
+        spot = self.layout.spots[target.index]
+        return Partner(wish, pose, spot, True, execution.rank, execution.grants, patient)
 
-    def _carry_on(self, seat: int, execution: Execution, chef: Chef) -> Execution:
+    def _carry_on(self, seat: int, execution: Execution, chef: Partner) -> Execution:
         """A chef that made way comes after the one it made way for."""
         rank = (self._steps, self._lot(seat)) if chef.yielded else execution.rank
         if rank == execution.rank and chef.grants == execution.grants:
@@ -338,36 +290,29 @@ class OvercookedGame:
             and self._kitchen.pot(target).phase == "cooking"
         )
 
-    def _ended(self, seat: int, execution: Execution, outcome: str, change: Change | None) -> Ended:
-        duration, features = self._steps - execution.start, execution.features
-        ended = Ended(seat, execution.instance, outcome, execution.start, duration, features)
-        if change is None:
-            return ended
-        own = change.before["held"] != change.after["held"]
-        return replace(ended, changed=change.before != change.after, own_changed=own)
-
-    def _outcome(self, execution: Execution, change: Change | None) -> str:
-        """How the execution ended with this step, or ""."""
-        if execution.instance.option == NOOP.option:
-            return ""
-        if execution.instance.option == PRIMITIVE:
-            return "success"
-        if execution.failed:
-            return f"explicit:{execution.failed}"
-        contract = self.contracts[execution.instance.option]
-        if change is not None:
-            return "success" if contract.effect(change) else "effect_fail"
-        age = self._steps - execution.start
-        if not execution.instance.target:
-            return "success" if age >= WAIT_STEPS else ""
-        return "timeout" if age >= contract.timeout else ""
+    def _end(self, seat: int, execution: Execution, change: Change | None) -> Ended | None:
+        """How the execution ended with this step, if it did."""
+        now, option = self._steps, execution.instance.option
+        if option == NOOP.option:
+            return None
+        if option == PRIMITIVE:
+            return execution.ended(seat, "success", now)
+        contract, outcome = self.contracts[option], execution.failed
+        if not outcome and change is not None:
+            own = change.before["held"] != change.after["held"]
+            return execution.ended(seat, judge(contract, change), now, change.before != change.after, own)
+        if not outcome and not execution.instance.target:
+            outcome = "success" if now - execution.start >= WAIT_STEPS else ""
+        elif not outcome:
+            outcome = execution.late(contract.timeout, now)
+        return execution.ended(seat, outcome, now) if outcome else None
 
     def _offered(self, agent: int, instance: Instance) -> bool:
         if instance.option in _ON_COUNTERS and self._kitchen.absent(instance):
             return False
         return instance in self._known[agent] if self._own else instance in self.candidates(agent)
 
-    def _agent_step(self, seat: int, execution: Execution, chef: Chef, action: int) -> AgentStep:
+    def _agent_step(self, seat: int, execution: Execution, chef: Partner, action: int) -> AgentStep:
         held, pose = self._kitchen.held[seat], self._kitchen.poses[seat]
         if action == INTERACT:
             activity = Activity.INTERACT

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from potluck_envs.overcooked.greedy import Pot
-from potluck_envs.overcooked.layout import COUNTER, DIRECTIONS, FAR, POT, Cell, Layout, Target
+from potluck_envs.overcooked.layout import COUNTER, DIRECTIONS, POT, Cell, Layout, Target
 from potluck_envs.overcooked.options import DROP, TAKE, pot_phase, pot_state
 from potluck_optionlib.game import Instance
+from potluck_optionlib.planners import FAR
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,26 @@
-"""The fixed part of a kitchen: cells, targets, who reaches what, recipes, and the planners' distance tables.
+"""The fixed part of a kitchen: cells, targets, who reaches what, recipes, and the map as planners see it.
 
-A pose is `4 * cell + facing` (N, S, E, W), so that a table row is a list index away. Everything is computed once per
-layout and process and shared by all games on it; the expensive tables are made when first asked for.
+A pose is `4 * cell + facing` (N, S, E, W), the planners' own index. Everything is computed once per layout and process
+and shared by all games on it; the expensive tables are made when first asked for.
 Recipe times and values are read off the engine here, under this layout's own configuration, because the engine keeps
 them in class attributes that the next layout overwrites.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import combinations_with_replacement
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from potluck_envs.overcooked.shim import OvercookedGridworld, Recipe, read_layout_dict
+from potluck_optionlib.planners import COMPASS, FAR, Grid, Pairs
 
 Cell = tuple[int, int]
-FAR = 999
 STAY, INTERACT = 4, 5
+ACTIONS_OF_WAYS = (0, 1, 2, 3, INTERACT, STAY)
+"""Engine actions by the planners' ways: N, S, E, W, and from the end STAY and ACT, which are negative."""
 FACINGS = ("N", "S", "E", "W")
 DIRECTIONS: tuple[Cell, ...] = ((0, -1), (0, 1), (1, 0), (-1, 0))
 FLOOR, COUNTER, ONIONS, TOMATOES, DISHES, POT, WINDOW = " ", "X", "O", "T", "D", "P", "S"
@@ -67,19 +65,17 @@ class Layout:
         self.rows = tuple("".join(row) for row in self.mdp.terrain_mtx)
         self.height, self.width = len(self.rows), len(self.rows[0])
         self.starts: tuple[Cell, ...] = tuple(tuple(p) for p in self.mdp.start_player_positions)
-        self.cells: tuple[Cell, ...] = tuple(
-            (x, y) for y, row in enumerate(self.rows) for x, tile in enumerate(row) if tile == FLOOR
-        )
-        self.cell_index: Mapping[Cell, int] = {cell: i for i, cell in enumerate(self.cells)}
-        self.component = self._components()
-        self.targets = self._targets()
+        floor = [(x, y) for y, row in enumerate(self.rows) for x, tile in enumerate(row) if tile == FLOOR]
+        self.targets = self._targets(frozenset(floor))
+        self.grid = Grid(floor, COMPASS, [target.cell for target in self.targets])
+        self.pairs = Pairs(self.grid)
+        self.cells, self.cell_index = self.grid.cells, self.grid.cell_index
+        self.component = self.pairs.field.rooms
+        self.spots = tuple(self.grid.target_index[target.cell] for target in self.targets)
+        """[target]: its index in the grid."""
         self.by_text: Mapping[str, Target] = {target.text: target for target in self.targets}
         self._kinds = {kind: tuple(target for target in self.targets if target.kind == kind) for kind in TILES}
         self.values, self.times = self._recipes()
-        self.moves = tuple(self._moves_from(pose) for pose in range(4 * len(self.cells)))
-        self._into = self._predecessors()
-        self._solo: dict[tuple[int, int], list[int]] = {}
-        self._joint: dict[int, list[list[int]]] = {}
 
     def pose(self, cell: Cell, facing: int) -> int:
         """Index of a pose."""
@@ -116,17 +112,12 @@ class Layout:
         return first == second
 
     def solo(self, target: int, blocked: int = -1) -> list[int]:
-        """Per pose, the least actions to face the target; with `blocked`, never entering that cell."""
-        key = (target, blocked)
-        if key not in self._solo:
-            self._solo[key] = self._search(self.targets[target], blocked)
-        return self._solo[key]
+        """Per pose, the least actions to face the target, past a partner that never moves in the cell `blocked`."""
+        return self.pairs.past(blocked).beside.row(self.spots[target])
 
     def joint(self, target: int) -> list[list[int]]:
         """[pose][partner cell]: the least steps to face the target when the partner makes way as needed."""
-        if target not in self._joint:
-            self._joint[target] = self._joint_search(self.targets[target]).tolist()
-        return self._joint[target]
+        return self.pairs.distance(self.spots[target])
 
     def ordered(self, contents: tuple[str, ...]) -> bool:
         """Would a soup of these (sorted) ingredients be paid for?"""
@@ -152,28 +143,14 @@ class Layout:
                 goals[contents] = max(fits)[1]
         return goals
 
-    def _targets(self) -> tuple[Target, ...]:
+    def _targets(self, floor: Collection[Cell]) -> tuple[Target, ...]:
         spots = [(x, y, tile) for y, row in enumerate(self.rows) for x, tile in enumerate(row)]
         wanted = [
             spot
             for spot in spots
-            if spot[2] != FLOOR and (spot[2] != COUNTER or any(n in self.cell_index for n in _around(spot[0], spot[1])))
+            if spot[2] != FLOOR and (spot[2] != COUNTER or any(n in floor for n in _around(spot[0], spot[1])))
         ]
         return tuple(Target(i, x, y, kind) for i, (x, y, kind) in enumerate(wanted))
-
-    def _components(self) -> list[int]:
-        label = [-1] * len(self.cells)
-        for start in range(len(self.cells)):
-            if label[start] >= 0:
-                continue
-            label[start], queue = start, deque([start])
-            while queue:
-                for neighbour in _around(*self.cells[queue.popleft()]):
-                    index = self.cell_index.get(neighbour, -1)
-                    if index >= 0 and label[index] < 0:
-                        label[index] = start
-                        queue.append(index)
-        return label
 
     def _recipes(self) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], int]]:
         Recipe.configure(self.recipe_config)
@@ -185,90 +162,6 @@ class Layout:
                 values[contents] = float(self.mdp.get_recipe_value(state, recipe))
                 times[contents] = int(recipe.time)
         return values, times
-
-    def _moves_from(self, pose: int) -> tuple[tuple[int, int], ...]:
-        x, y = self.cells[pose >> 2]
-        moves = [(STAY, pose)]
-        for action, (dx, dy) in enumerate(DIRECTIONS):
-            moves.append((action, 4 * self.cell_index.get((x + dx, y + dy), pose >> 2) + action))
-        return tuple(moves)
-
-    def _predecessors(self) -> list[list[int]]:
-        into: list[list[int]] = [[] for _ in self.moves]
-        for pose, moves in enumerate(self.moves):
-            for _, after in moves:
-                if after != pose:
-                    into[after].append(pose)
-        return into
-
-    def _facing(self, target: Target) -> list[int]:
-        poses = []
-        for facing, (dx, dy) in enumerate(DIRECTIONS):
-            cell = (target.x - dx, target.y - dy)
-            if cell in self.cell_index:
-                poses.append(self.pose(cell, facing))
-        return poses
-
-    def _search(self, target: Target, blocked: int) -> list[int]:
-        distance = [FAR] * len(self.moves)
-        queue: deque[int] = deque()
-        for pose in self._facing(target):
-            if pose >> 2 != blocked:
-                distance[pose] = 0
-                queue.append(pose)
-        while queue:
-            pose = queue.popleft()
-            for before in self._into[pose]:
-                if distance[before] == FAR and before >> 2 != blocked:
-                    distance[before] = distance[pose] + 1
-                    queue.append(before)
-        return distance
-
-    @cached_property
-    def _steps(self) -> _Steps:
-        return _Steps.of(self.moves, len(self.cells))
-
-    def _joint_search(self, target: Target) -> npt.NDArray[np.int16]:
-        """Backward breadth-first search over (pose, partner cell), a whole level at a time."""
-        steps = self._steps
-        poses, cells = len(self.moves), len(self.cells)
-        distance = np.full((poses, cells), FAR, np.int16)
-        level = np.zeros((poses, cells), bool)
-        level[self._facing(target)] = True
-        level &= steps.apart
-        depth = 0
-        while level.any():
-            distance[level] = depth
-            depth += 1
-            known = (distance < FAR).astype(np.float32)
-            ways = steps.own @ known @ steps.beside
-            ways[steps.moved_from, steps.moved_to >> 2] -= known[steps.moved_to, steps.moved_from >> 2]
-            level = (ways > 0.5) & steps.apart & (distance == FAR)
-        return distance
-
-
-@dataclass(frozen=True)
-class _Steps:
-    """One step of a chef (pose to pose) and of its partner (cell to cell) as matrices."""
-
-    own: npt.NDArray[np.float32]
-    beside: npt.NDArray[np.float32]
-    apart: npt.NDArray[np.bool_]
-    moved_from: npt.NDArray[np.intp]
-    """Poses before the steps that change the cell; with the partner's reverse they are swaps, which are forbidden."""
-    moved_to: npt.NDArray[np.intp]
-
-    @classmethod
-    def of(cls, moves: Sequence[Sequence[tuple[int, int]]], cells: int) -> _Steps:
-        before = np.array([pose for pose, ways in enumerate(moves) for _ in ways])
-        after = np.array([reached for ways in moves for _, reached in ways])
-        own = np.zeros((len(moves), len(moves)), np.float32)
-        own[before, after] = 1
-        beside = np.eye(cells, dtype=np.float32)
-        beside[before >> 2, after >> 2] = 1
-        apart = (np.arange(len(moves)) >> 2)[:, None] != np.arange(cells)[None, :]
-        moved = before >> 2 != after >> 2
-        return cls(own, beside, apart, before[moved], after[moved])
 
 
 def missing(contents: tuple[str, ...], recipe: tuple[str, ...]) -> list[str] | None:

@@ -44,7 +44,7 @@ class Task:
         self.walk: tuple[int, ...]
         """Poses from the first step to the last; likewise."""
         self.rank: tuple[int, int]
-        """As traffic.Chef.rank, and `grants` as Chef.grants; only where chefs can meet."""
+        """As Partner.rank, and `grants` as Partner.grants; only where chefs can meet."""
         self.grants: int
 
 

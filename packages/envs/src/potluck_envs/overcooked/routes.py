@@ -1,4 +1,4 @@
-"""Ways through a kitchen, worked out once by `traffic.plan` and kept: for play that never looks at single steps.
+"""Ways through a kitchen, worked out once by the planners and kept: for play that never looks at single steps.
 
 A chef that nobody can get in the way of (alone, beside a no-op, or in a room of its own) walks the same poses every
 time, so a whole walk is one look-up. Where two chefs share a room, one joint step is.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from potluck_envs.overcooked.layout import INTERACT, STAY, Layout
-from potluck_envs.overcooked.traffic import Chef, plan
-from potluck_optionlib.planners import Wish
+from potluck_envs.overcooked.layout import ACTIONS_OF_WAYS, Layout
+from potluck_optionlib.planners import Partner, Wish, plan_pair
 
 _KEPT = 1 << 17
 """Joint steps that are kept at most."""
@@ -24,9 +23,10 @@ _WISHES = (Wish.GO, Wish.ACT, Wish.HOLD)
 
 
 class Joint(NamedTuple):
-    """A joint step as `traffic.plan` decided it."""
+    """A joint step as `plan_pair` decided it."""
 
     actions: Step
+    """Of the engine."""
     poses: Step
     """Where it leads, when both play their actions."""
     grants: Step
@@ -65,36 +65,29 @@ class Routes:
 
     def _walk(self, pose: int, target: int, other: int) -> tuple[int, ...]:
         layout, away = self._layout, self._layout.alone[target]
-        poses = [pose]
+        field = layout.pairs.past(other)
+        ways, poses = field.beside.ways(layout.spots[target]), [pose]
         while away[poses[-1]] and len(poses) <= self._longest:
-            chef, partner = Chef(Wish.GO, poses[-1], target), Chef(Wish.FIXED, max(other, 0) << 2)
-            action = plan(layout, (chef, partner))[0]
-            poses.append(_after(layout, poses[-1], action))
+            poses.append(field.after(poses[-1], ways[poses[-1]]))
         return tuple(poses)
 
     def _joint(self, first: Part, second: Part, first_leads: bool) -> Joint:
-        chefs = (_chef(first, 1 - first_leads), _chef(second, int(first_leads)))
-        actions = plan(self._layout, chefs)
-        here = (first[1], second[1])
-        there = [_after(self._layout, pose, action) for pose, action in zip(here, actions, strict=True)]
+        one, other = self._walker(first, 1 - first_leads), self._walker(second, int(first_leads))
+        ways, here = plan_pair(self._layout.pairs, one, other), (first[1], second[1])
+        there = [self._layout.pairs.field.after(pose, way) for pose, way in zip(here, ways, strict=True)]
         if _collide(here, there):
             there = [before & ~3 | after & 3 for before, after in zip(here, there, strict=True)]
         return Joint(
-            (actions[0], actions[1]),
+            (ACTIONS_OF_WAYS[ways[0]], ACTIONS_OF_WAYS[ways[1]]),
             (there[0], there[1]),
-            (chefs[0].grants, chefs[1].grants),
-            (chefs[0].yielded, chefs[1].yielded),
+            (one.grants, other.grants),
+            (one.yielded, other.yielded),
         )
 
-
-def _chef(part: Part, rank: int) -> Chef:
-    wish, pose, target, grants, patient = part
-    return Chef(_WISHES[wish], pose, target, (rank, 0), grants, patient)
-
-
-def _after(layout: Layout, pose: int, action: int) -> int:
-    """The pose after an action that nobody blocks."""
-    return pose if action in (STAY, INTERACT) else layout.moves[pose][action + 1][1]
+    def _walker(self, part: Part, rank: int) -> Partner:
+        wish, pose, target, grants, patient = part
+        spot = self._layout.spots[target] if target >= 0 else -1
+        return Partner(_WISHES[wish], pose, spot, True, (rank, 0), grants, patient)
 
 
 def _collide(here: Step, there: list[int]) -> bool:

@@ -7,8 +7,8 @@ from potluck_envs.overcooked.layout import INTERACT
 from potluck_envs.overcooked.options import TARGET_ABSENT, WAIT_STEPS
 from potluck_envs.overcooked.rounds import TIMED_OUT, WAITED, Round, Task, explicit
 from potluck_envs.overcooked.routes import ACT, GO, HOLD, Part
-from potluck_envs.overcooked.traffic import lot
 from potluck_optionlib.burnin import Row
+from potluck_optionlib.planners import lot
 
 
 class Together(Round):

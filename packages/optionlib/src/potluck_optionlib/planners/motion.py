@@ -6,8 +6,9 @@ cannot be entered, the agent keeps its cell but takes the facing, as engines do:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 NORTH, SOUTH, EAST, WEST = "N", "S", "E", "W"
@@ -50,6 +51,21 @@ class Motion:
     def facings(self) -> tuple[str, ...]:
         """All facings."""
         return tuple(self.ways)
+
+    @cached_property
+    def turns(self) -> Mapping[tuple[str, str], tuple[str, int]]:
+        """(facing, facing wanted) -> the first primitive of the shortest turn on the spot, and how many it takes."""
+        found: dict[tuple[str, str], tuple[str, int]] = {}
+        for start in self.ways:
+            queue = [(start, "", 0)]
+            for facing, first, count in queue:
+                found[start, facing] = (first, count)
+                known = {seen for seen, _, _ in queue}
+                for way in self.ways[facing]:
+                    if (way.dx, way.dy) == (0, 0) and way.facing not in known:
+                        known.add(way.facing)
+                        queue.append((way.facing, first or way.primitive, count + 1))
+        return found
 
 
 def compass(

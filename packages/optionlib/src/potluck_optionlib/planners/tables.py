@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,8 @@ FAR = 32_000
 STAY = -1
 """The next action of a pose that is at its target, or cannot get there."""
 _KEPT = 64
+_KEPT_ENTRIES = 1 << 23
+"""Distances that the tables of all kept closings may hold together."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class Table:
     distance: npt.NDArray[np.int16]
     action: npt.NDArray[np.int8]
     """Index into the grid's ways, or STAY."""
-    _rows: dict[int, list[int]]
+    _rows: dict[int, list[int]] = field(default_factory=dict)
+    _ways: dict[int, list[int]] = field(default_factory=dict)
+    _nearest: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
 
     def row(self, target: int) -> list[int]:
         """The distances to one target as a list, for quick look-ups."""
@@ -41,6 +45,21 @@ class Table:
         if row is None:
             row = self._rows[target] = self.distance[target].tolist()
         return row
+
+    def ways(self, target: int) -> list[int]:
+        """The next actions to one target as a list, for quick look-ups."""
+        ways = self._ways.get(target)
+        if ways is None:
+            ways = self._ways[target] = self.action[target].tolist()
+        return ways
+
+    def nearest(self, targets: tuple[int, ...]) -> list[int]:
+        """[pose]: the nearest of several targets, the first among equals."""
+        found = self._nearest.get(targets)
+        if found is None:
+            order = self.distance[list(targets)].argmin(axis=0)
+            found = self._nearest[targets] = np.array(targets)[order].tolist()
+        return found
 
 
 class Field:
@@ -64,6 +83,19 @@ class Field:
         for pose, moves in enumerate(self.moves):
             found[pose // size].update(after // size for _, after in moves)
         return [tuple(sorted(cells - {cell})) for cell, cells in enumerate(found)]
+
+    @cached_property
+    def rooms(self) -> list[int]:
+        """[cell]: the first cell of its room: of all that can be walked to from it, or from which it can."""
+        room = list(range(len(self._grid.cells)))
+        for start in range(len(room)):
+            queue = [start] if room[start] == start else []
+            for cell in queue:
+                fresh = [beside for beside in self.neighbours[cell] if room[beside] > start]
+                for beside in fresh:
+                    room[beside] = start
+                queue += fresh
+        return room
 
     @cached_property
     def beside(self) -> Table:
@@ -125,6 +157,10 @@ class Field:
         way = int(self.on.action[self._grid.target_index[self._grid.cells[cell]], pose])
         return way, pose if way == STAY else int(self.successors[way, pose])
 
+    def after(self, pose: int, way: int) -> int:
+        """The pose after a way that nobody blocks; the same for STAY, or whatever is below 0."""
+        return pose if way < 0 else int(self.successors[way, pose])
+
     def table(self, adjacent: bool) -> Table:
         """`beside` or `on`."""
         return self.beside if adjacent else self.on
@@ -143,13 +179,14 @@ class Field:
         nearer = distance[self.successors]
         action = nearer.argmin(axis=0).astype(np.int8)
         action[nearer.min(axis=0) >= distance] = STAY
-        return Table(np.ascontiguousarray(distance.T), np.ascontiguousarray(action.T), {})
+        return Table(np.ascontiguousarray(distance.T), np.ascontiguousarray(action.T))
 
 
 class Grid:
     """A map on which agents move: the cells that can ever be stood on, and how one moves."""
 
-    def __init__(self, floor: Collection[Cell], motion: Motion) -> None:
+    def __init__(self, floor: Collection[Cell], motion: Motion, beyond: Collection[Cell] = ()) -> None:
+        """`beyond`: further cells that may be asked for as targets, though nobody can get beside them."""
         self.motion = motion
         self.cells: tuple[Cell, ...] = tuple(sorted(floor, key=lambda cell: (cell[1], cell[0])))
         self.cell_index: Mapping[Cell, int] = {cell: i for i, cell in enumerate(self.cells)}
@@ -158,14 +195,20 @@ class Grid:
         self.cell_of: npt.NDArray[np.intp] = np.arange(self.size) // len(self.facings)
         self.ways = max(len(ways) for ways in motion.ways.values())
         around = ((x + dx, y + dy) for x, y in self.cells for dx, dy in ((0, 0), *STEPS.values()))
-        self.targets: tuple[Cell, ...] = tuple(sorted(set(around), key=lambda cell: (cell[1], cell[0])))
+        self.targets: tuple[Cell, ...] = tuple(sorted({*around, *beyond}, key=lambda cell: (cell[1], cell[0])))
         self.target_index: Mapping[Cell, int] = {cell: i for i, cell in enumerate(self.targets)}
         self._entered, self._kept = self._moves()
+        self._most = max(2, min(_KEPT, _KEPT_ENTRIES // (self.size * len(self.targets) or 1)))
+        self._pose_index = {
+            Pose(x, y, facing): cell * len(self.facings) + i
+            for (x, y), cell in self.cell_index.items()
+            for i, facing in enumerate(self.facings)
+        }
         self._fields: OrderedDict[frozenset[Cell], Field] = OrderedDict()
 
     def pose(self, pose: Pose) -> int:
         """Index of a pose. Raises KeyError off the floor."""
-        return self.cell_index[pose.x, pose.y] * len(self.facings) + self.facings.index(pose.facing)
+        return self._pose_index[pose]
 
     def cell(self, pose: int) -> Cell:
         """The cell of a pose."""
@@ -177,13 +220,21 @@ class Grid:
             return self.motion.stay
         return self.motion.ways[self.facings[pose % len(self.facings)]][way].primitive
 
+    def move(self, pose: int, way: int) -> tuple[str, Cell]:
+        """The name of a way from a pose, or of staying, and the cell that it tries."""
+        x, y = self.cell(pose)
+        if way < 0:
+            return self.motion.stay, (x, y)
+        tried = self.motion.ways[self.facings[pose % len(self.facings)]][way]
+        return tried.primitive, (x + tried.dx, y + tried.dy)
+
     def field(self, closed: Iterable[Cell] = ()) -> Field:
         """The tables with these cells closed."""
         key = frozenset(closed)
         field = self._fields.get(key)
         if field is None:
             field = self._fields[key] = Field(self, key)
-            if len(self._fields) > _KEPT:
+            if len(self._fields) > self._most:
                 self._fields.popitem(last=False)
         else:
             self._fields.move_to_end(key)

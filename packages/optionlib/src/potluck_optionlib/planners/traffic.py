@@ -74,6 +74,8 @@ class Joint:
 def plan(grid: Grid, walkers: Sequence[Walker], closed: Collection[Cell] = (), detour: Detour | None = None) -> Joint:
     """Plans one step. `closed`: cells that nobody may enter now. `detour`: from the last step's plan."""
     fixed = frozenset(i for i, walker in enumerate(walkers) if walker.wish is Wish.FIXED)
+    if len(fixed) == len(walkers):
+        return Joint((STAY,) * len(walkers))
     field = grid.field({grid.cell(walkers[i].pose) for i in fixed}.union(closed))
     step = _Step(grid, field, walkers)
     lead = step.lead()

@@ -1,4 +1,8 @@
-"""Checks a game: reads its contracts, then plays a few episodes uniformly and watches each state and each ending."""
+"""Checks a game: reads its contracts, then plays a few episodes uniformly and watches each state and each ending.
+
+Where something must be arranged to show (an agent that does nothing, targets that are never offered), `partners` and
+`left_out` arrange it.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,18 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from potluck_optionlib.contracts import Contract
-from potluck_optionlib.evidence import EXPLICIT, SUCCESS
+from potluck_optionlib.evidence import EXPLICIT, RAISED, SUCCESS
 from potluck_optionlib.game import Ended, Instance, SymbolicGame
+from potluck_optionlib.validation.effects import Effects
 from potluck_optionlib.validation.faults import Fault, Rule
+from potluck_optionlib.validation.left_out import left_out_faults
+from potluck_optionlib.validation.partners import partner_faults
 from potluck_optionlib.validation.static import static_faults
 from potluck_optionlib.validation.targets import Targets
 
 EPISODES = 6
+_ENDS = (KeyboardInterrupt, GeneratorExit)
+"""What ends a check from outside; a SystemExit of a game is a fault like any other."""
 
 
 @runtime_checkable
@@ -37,7 +46,25 @@ def check(game: SymbolicGame, episodes: int = EPISODES, seed: int = 0) -> tuple[
     watch = _Watch(game, contracts)
     for episode in range(episodes):
         watch.play(seed + episode)
-    return tuple(_first([*found, *watch.faults()]))
+    found += watch.faults()
+    if contracts and episodes and not watch.broken:
+        found += _arranged(game, contracts, watch.targets, seed)
+    return tuple(_first(found))
+
+
+def _arranged(
+    game: SymbolicGame, contracts: Mapping[str, Contract[Any]], targets: Targets, seed: int
+) -> Iterator[Fault]:
+    """What only shows in play that is arranged for it; nothing where the game raises in it."""
+    agents = range(min(2, game.spec.agents)) if game.spec.agents > 1 else ()
+    try:
+        yield from partner_faults(game, contracts, seed, agents)
+        yield from left_out_faults(game, contracts, targets.seen(), seed)
+    except _ENDS:
+        raise
+    except BaseException as error:
+        seen = f"it raised {type(error).__name__}: {error} in play from a snapshot"
+        yield Fault(Rule.RAISES, "", "play", seen, "The game must work in every state, also after `restore`; mend it.")
 
 
 def _first(faults: Sequence[Fault]) -> Iterator[Fault]:
@@ -54,21 +81,57 @@ class _Broken(Exception):
     """The game raised; the episode cannot go on."""
 
 
+class _Lives:
+    """Which options have begun, and whether they ever end."""
+
+    def __init__(self, horizon: int) -> None:
+        self._horizon = horizon
+        self._begun: dict[int, tuple[str, int]] = {}
+        self._ended: set[str] = set()
+        self._cut: dict[str, list[int]] = {}
+
+    def begun(self, agent: int, option: str, step: int) -> None:
+        self._begun[agent] = (option, step)
+
+    def ended(self, agent: int) -> None:
+        self._ended.add(self._begun.pop(agent, ("", 0))[0])
+
+    def cut(self, step: int) -> None:
+        """The episode is over."""
+        for option, start in self._begun.values():
+            self._cut.setdefault(option, []).append(step - start)
+        self._begun.clear()
+
+    def faults(self) -> Iterator[Fault]:
+        """Options that never ended, and had the time to."""
+        for option, lengths in self._cut.items():
+            if option not in self._ended and max(lengths) >= self._horizon // 2:
+                seen = f"begun {len(lengths)} times, it never ended; once {max(lengths)} steps had gone by"
+                yield Fault(
+                    Rule.NEVER_ENDS, option, "timeout", seen, "Let the executor end, or give a shorter time-out."
+                )
+
+
 class _Watch:
     """Plays and notes faults."""
 
     def __init__(self, game: SymbolicGame, contracts: Mapping[str, Contract[Any]]) -> None:
         self._game, self._contracts = game, contracts
         self._agents = range(game.spec.agents)
-        self._targets = Targets(game.spec.options, game.spec.agents)
+        bounded = [name for name, contract in contracts.items() if contract.present is not None]
+        self.targets = Targets(game.spec.options, game.spec.agents, bounded)
+        self.broken = False
+        self._effects = Effects(game, contracts)
+        self._lives = _Lives(game.spec.default_horizon)
         self._faults: list[Fault] = []
-        self._asked: set[tuple[str, int]] = set()
+        self._running: dict[int, Instance] = {}
         self._seed = 0
 
     def faults(self) -> Iterator[Fault]:
         """What play showed."""
         yield from self._faults
-        yield from self._targets.faults()
+        yield from self.targets.faults()
+        yield from self._lives.faults()
 
     def play(self, seed: int) -> None:
         """One episode."""
@@ -80,17 +143,22 @@ class _Watch:
             while game.steps < game.spec.default_horizon:
                 held = self._one_step(rng, held)
         except _Broken:
-            return
+            self.broken = True
+        self._lives.cut(game.steps)
+        self._running.clear()
 
     def _one_step(self, rng: random.Random, held: Sequence[str]) -> tuple[str, ...]:
         game, idle = self._game, self._game.idle()
         if idle:
             offered = [self._call("", "candidates", partial(game.candidates, agent)) for agent in self._agents]
-            self._targets.watch(offered, held)
+            self.targets.watch(offered, held)
             for agent in idle:
                 self._start(agent, rng.choice(offered[agent]))
+        self._effects.note(self._running.items())
         step = self._call("", "step", game.step)
         for ended in step.ended:
+            self._running.pop(ended.agent, None)
+            self._lives.ended(ended.agent)
             self._judge(ended)
         return tuple(agent.held for agent in step.agents)
 
@@ -100,6 +168,8 @@ class _Watch:
         self._features(option, features)
         self._call(option, "explicit", lambda: game.explicit(agent, instance))
         self._call(option, "executor", lambda: game.begin(agent, instance))
+        self._running[agent] = instance
+        self._lives.begun(agent, option, game.steps)
 
     def _features(self, option: str, features: Mapping[str, str]) -> None:
         contract = self._contracts.get(option)
@@ -121,6 +191,10 @@ class _Watch:
         if contract is not None and reason != ended.outcome and reason not in contract.failures:
             seen = f"{where} failed with {reason!r}, which is not among {', '.join(contract.failures) or 'none'}"
             self._note(Rule.UNDECLARED_FAILURE, option, "failures", seen, "List every reason of the executor.")
+        if ended.outcome.startswith(RAISED):
+            kind = ended.outcome.removeprefix(RAISED)
+            seen = f"{where} raised {kind} while it was carried out or judged"
+            self._note(Rule.RAISES, option, "executor", seen, "Executor and effect must work in every state; mend it.")
         if ended.outcome != SUCCESS:
             return
         if ended.changed is False:
@@ -131,6 +205,10 @@ class _Watch:
             seen = f"{where} counts as a success although nothing of the actor's own changed"
             cure = "Bind the effect to a change of the actor's own, such as its hand, or set solo_only."
             self._note(Rule.SHARED_EFFECT, option, "effect", seen, cure)
+        elif self._effects.unbound(ended):
+            seen = f"{where} would count as a success without any change of the actor's own, too"
+            cure = "Bind the effect to a change of the actor's own, such as its hand, or set solo_only."
+            self._note(Rule.SHARED_EFFECT, option, "effect", seen, cure)
 
     def _note(self, rule: Rule, option: str, field: str, seen: str, cure: str) -> None:
         self._faults.append(Fault(rule, option, field, seen, cure))
@@ -138,7 +216,9 @@ class _Watch:
     def _call(self, option: str, field: str, ask: Callable[[], Any]) -> Any:
         try:
             return ask()
-        except Exception as error:
+        except _ENDS:
+            raise
+        except BaseException as error:
             seen = f"it raised {type(error).__name__}: {error} (seed {self._seed}, step {self._game.steps})"
             self._note(
                 Rule.RAISES, option, field, seen, "Hooks must work in every state; mend the one in the traceback."

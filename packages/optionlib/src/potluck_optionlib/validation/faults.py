@@ -13,7 +13,8 @@ class Rule(StrEnum):
     STEM = "stem"
     READS = "reads"
     PARTNER_FEATURE = "partner_feature"
-    """A read set names a feature of a partner, which passes too quickly to guard on."""
+    """A read set names a feature of a partner, or one that follows a partner whatever its name: it passes too quickly
+    to guard on."""
     UNKNOWN_FEATURE = "unknown_feature"
     """A read set names a feature that the game does not tell."""
     TIMEOUT = "timeout"
@@ -28,13 +29,18 @@ class Rule(StrEnum):
     TOO_MANY = "too_many"
     """More targets, or more option types, than any menu could hold."""
     NEAREST_TARGET = "nearest_target"
-    """Only one of several targets is offered, depending on where the agent stands."""
+    """Only some of several targets are offered, depending on where the agent stands."""
+    LEFT_OUT = "left_out"
+    """The option works at a target that is never offered."""
     GATED = "gated"
-    """Instances depend on what the agent holds: a judgement that belongs to the guards."""
+    """Instances depend on what the agent holds, or on a partner: a judgement that belongs to the guards."""
     ABSOLUTE_EFFECT = "absolute_effect"
     """The effect holds around a step that changed nothing."""
     SHARED_EFFECT = "shared_effect"
-    """The effect holds although nothing of the actor's own changed, and the option is not `solo_only`."""
+    """The effect holds although nothing of the actor's own changed, or needs no such change, and the option is not
+    `solo_only`."""
+    NEVER_ENDS = "never_ends"
+    """Executions go on to the end of the episode."""
     RAISES = "raises"
 
 

@@ -1,15 +1,15 @@
-"""Watches what is instantiated: only the nearest target, only with the right thing in hand, or far too much.
+"""Watches what is instantiated: only the nearest targets, only with the right thing in hand, or far too much.
 
-*Nearest only*: an agent is never offered more than one target of a type, although there are several over time, and at
-some moments another agent is offered one of the agent's other targets, so that one was there for both. (With one agent:
-the target goes back and forth between the same ones as the agent moves.) *Gated*: a type is always offered with one
-thing in hand and never with another.
+*Nearest only*: an agent is offered some targets of a type while another agent is offered a further one, which the first
+is offered at other times, so that it was there for both. (With one agent: always as many targets, which go back and
+forth between the same ones as the agent moves.) Types that bound their instances on purpose (`present`) are left out.
+*Gated*: a type is always offered with one thing in hand and never with another.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from potluck_optionlib.burnin import MAX_INSTANCES
@@ -26,12 +26,14 @@ _STATES = 20
 class _Offers:
     """One agent's offers of one type."""
 
-    most: int = 0
     seen: set[str] = field(default_factory=set)
-    beside: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How often the agent was offered the one target while another agent was offered the other."""
-    last: list[str] = field(default_factory=list)
-    """Single targets in order, without repeats."""
+    missing: Counter[str] = field(default_factory=Counter)
+    """How often another agent was offered a target while the agent was offered others only."""
+    example: dict[str, frozenset[str]] = field(default_factory=dict)
+    """What it was offered then."""
+    sizes: set[int] = field(default_factory=set)
+    last: list[frozenset[str]] = field(default_factory=list)
+    """What was offered, in order, without repeats."""
     hands: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     """States by thing in hand: without any instance, with some."""
 
@@ -39,8 +41,9 @@ class _Offers:
 class Targets:
     """Collects offers over some play."""
 
-    def __init__(self, options: Sequence[str], agents: int) -> None:
-        self._options, self._agents = tuple(options), agents
+    def __init__(self, options: Sequence[str], agents: int, bounded: Collection[str] = ()) -> None:
+        """`bounded`: types whose instances are bounded on purpose."""
+        self._options, self._agents, self._bounded = tuple(options), agents, frozenset(bounded)
         self._offers: dict[tuple[int, str], _Offers] = defaultdict(_Offers)
         self._faults: dict[tuple[Rule, str], Fault] = {}
 
@@ -48,20 +51,31 @@ class Targets:
         """All agents' candidates in one state; `held` is empty before anybody moved."""
         by_agent = [self._grouped(found) for found in offered]
         for option in self._options:
-            targets = [groups.get(option, []) for groups in by_agent]
+            targets = [dict.fromkeys(groups.get(option, ())) for groups in by_agent]
             for agent, mine in enumerate(targets):
                 offers = self._offers[agent, option]
-                offers.most = max(offers.most, len(mine))
                 if held:
                     offers.hands[held[agent]][bool(mine)] += 1
-                if len(mine) != 1:
-                    continue
-                offers.seen.add(mine[0])
-                if offers.last[-1:] != mine:
-                    offers.last.append(mine[0])
-                for other, theirs in enumerate(targets):
-                    if other != agent:
-                        offers.beside.update((mine[0], target) for target in theirs if target != mine[0])
+                if mine:
+                    self._note_offer(offers, mine.keys(), targets[:agent] + targets[agent + 1 :])
+
+    def _note_offer(self, offers: _Offers, mine: Set[str], others: Sequence[Mapping[str, None]]) -> None:
+        offers.seen |= mine
+        offers.sizes.add(len(mine))
+        if not offers.last or offers.last[-1] != mine:
+            offers.last.append(frozenset(mine))
+        for theirs in others:
+            if theirs.keys() != mine:
+                for target in theirs.keys() - mine:
+                    offers.missing[target] += 1
+                    offers.example.setdefault(target, offers.last[-1])
+
+    def seen(self) -> Mapping[str, Collection[str]]:
+        """All targets that any agent was offered, by option."""
+        found: dict[str, set[str]] = {option: set() for option in self._options}
+        for (_, option), offers in self._offers.items():
+            found[option] |= offers.seen
+        return found
 
     def faults(self) -> Iterator[Fault]:
         """What the offers show."""
@@ -93,15 +107,19 @@ class Targets:
 
     def _nearest(self, agent: int, option: str) -> Fault | None:
         offers = self._offers[agent, option]
-        if offers.most != 1 or len(offers.seen) < 2:
+        if option in self._bounded:
             return None
-        proofs = Counter({pair: n for pair, n in offers.beside.items() if pair[1] in offers.seen})
-        returns = sum(a == c for a, c in zip(offers.last, offers.last[2:], strict=False))
+        proofs = Counter({target: n for target, n in offers.missing.items() if target in offers.seen})
+        sets = offers.last
+        returns = sum(one == other for one, other in zip(sets, sets[2:], strict=False))
         if proofs.total() >= _PROOFS:
-            (mine, other), _ = proofs.most_common(1)[0]
-            seen = f"agent {agent} is offered {mine} alone while {other} is there too ({proofs.total()} states)"
-        elif self._agents == 1 and returns >= _PROOFS:
-            seen = f"one target at a time, which goes back and forth between {', '.join(sorted(offers.seen))}"
+            target, _ = proofs.most_common(1)[0]
+            mine = ", ".join(sorted(offers.example[target]))
+            seen = f"agent {agent} is offered {mine} alone while {target} is there too ({proofs.total()} states)"
+        elif self._agents == 1 and len(offers.sizes) == 1 and returns >= _PROOFS:
+            each = max(offers.sizes)
+            which = "one target" if each == 1 else f"{each} targets"
+            seen = f"{which} at a time, going back and forth between {', '.join(sorted(offers.seen))}"
         else:
             return None
         cure = "Return one instance for every target that exists, not only the nearest."

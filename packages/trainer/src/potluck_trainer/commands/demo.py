@@ -11,7 +11,7 @@ from potluck.audit.v1.audit_service_pb2_grpc import AuditServiceStub
 from potluck.rpc.channel import connect, wait_ready
 from potluck.rpc.errors import from_status, typed_errors
 from potluck_trainer.commands.eval import judge
-from potluck_trainer.commands.train import train_with
+from potluck_trainer.commands.train import check_start, train_with
 from potluck_trainer.config import RunConfig
 from potluck_trainer.evaluation import Judgement
 from potluck_trainer.intervals import apart
@@ -19,23 +19,31 @@ from potluck_trainer.progress import Reporter, clock
 from potluck_trainer.run_folder import RunFolder
 from potluck_trainer.services import audit_server, running, with_services
 from potluck_trainer.session import open_session
+from potluck_trainer.teams import lineups
 
 AUDIT_TIMEOUT_S = 1800.0
 
 
 async def demo(config: RunConfig, reporter: Reporter) -> None:
     """Trains (or goes on with an unfinished demo), evaluates, audits, and sums up."""
+    run = RunFolder(config.run_dir)
+    with run.claimed():
+        resume = run.begun
+        check_start(config, run, resume)
+        await _demo(config, run, resume, reporter)
+
+
+async def _demo(config: RunConfig, run: RunFolder, resume: bool, reporter: Reporter) -> None:
     started = time.monotonic()
-    logs = config.run_dir / "logs"
-    timeout_s, threads = config.services.start_timeout_s, config.services.threads
+    logs, timeout_s, threads = run.path / "logs", config.services.start_timeout_s, config.services.threads
     async with with_services(config, logs) as ready, running([audit_server()], logs, timeout_s, threads) as (audit,):
         reporter.say(f"env server {ready.envs}, policy server {ready.policy}, audit server {audit.address}")
         async with open_session(ready) as session:
-            resume = (config.run_dir / "checkpoints.jsonl").exists()
-            run = await train_with(session, resume, reporter, "the same command, which then evaluates and audits")
+            await train_with(session, resume, reporter, "the same command, which then evaluates and audits")
             trained = time.monotonic()
-            teams = ["trained", "frozen", "uniform", *(f"solo/{agent}" for agent in session.agents)]
-            judgements = await judge(session, run, run.checkpoints.best(), teams, reporter)
+            names = ["trained", "frozen", "uniform", *(f"solo/{agent}" for agent in session.agents)]
+            best = run.checkpoints.best()
+            judgements = await judge(session, run, best, lineups(names, run, best), reporter)
         judged = time.monotonic()
         report = await audit_run(audit.address, run, Services(envs=ready.env_addresses, policy=ready.policy), reporter)
     ended = time.monotonic()

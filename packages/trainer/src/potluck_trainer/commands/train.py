@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from potluck_trainer.algorithms import registry
 from potluck_trainer.checkpoints import Checkpoint
 from potluck_trainer.config import RunConfig
 from potluck_trainer.errors import ConfigError
@@ -12,14 +13,28 @@ from potluck_trainer.learners.base import Team
 from potluck_trainer.progress import Reporter
 from potluck_trainer.run_folder import RunFolder
 from potluck_trainer.services import with_services
-from potluck_trainer.session import Session, make_team, open_session
+from potluck_trainer.session import Session, check_addresses, make_team, open_session
 from potluck_trainer.training import Trainer
 
 
 async def train(config: RunConfig, reporter: Reporter, resume: bool = False) -> RunFolder:
     """Trains with the servers named in the config, starting those that it does not name."""
-    async with with_services(config, config.run_dir / "logs") as ready, open_session(ready) as session:
-        return await train_with(session, resume, reporter)
+    run = RunFolder(config.run_dir)
+    with run.claimed():
+        check_start(config, run, resume)
+        async with with_services(config, run.path / "logs") as ready, open_session(ready) as session:
+            return await train_with(session, resume, reporter)
+
+
+def check_start(config: RunConfig, run: RunFolder, resume: bool) -> None:
+    """What can be known to be wrong before any service is started."""
+    check_addresses(config)
+    registry.load(config.algorithm.name)
+    if resume:
+        run.checkpoints.last()
+        run.check_resumable(config)
+    else:
+        run.refuse_begun()
 
 
 def resumed_config(resume: Path, rounds: int | None, envs: str, policy: str) -> RunConfig:
@@ -32,23 +47,23 @@ def resumed_config(resume: Path, rounds: int | None, envs: str, policy: str) -> 
 
 
 async def train_with(session: Session, resume: bool, reporter: Reporter, again: str = "") -> RunFolder:
-    """Trains over an open session; `again` is said to be the way on after an interrupt."""
+    """Trains over an open session, the folder locked by the caller; `again` is said to be the way on after an
+    interrupt."""
     config = session.config
     run = RunFolder(config.run_dir)
-    with run.locked():
-        team = await make_team(session)
-        if resume:
-            start = _restore(run, session, team).round
-            reporter.say(f"resuming {run.path} after {start} rounds")
-        else:
-            run = RunFolder.create(config, _facts(session))
-            run.checkpoints.save(team, session.served.base_digest, 0, config.seed, None)
-            start = 0
-        try:
-            await Trainer(session, run, team, reporter).run(start)
-        except asyncio.CancelledError:
-            reporter.say(f"the round under way is dropped; go on with: {again or f'potluck train --resume {run.path}'}")
-            raise
+    team = await make_team(session)
+    if resume:
+        start = _restore(run, session, team).round
+        reporter.say(f"resuming {run.path} after {start} rounds")
+    else:
+        run = RunFolder.create(config, _facts(session))
+        run.checkpoints.save(team, session.served.base_digest, 0, config.seed, None)
+        start = 0
+    try:
+        await Trainer(session, run, team, reporter).run(start)
+    except asyncio.CancelledError:
+        reporter.say(f"the round under way is dropped; go on with: {again or f'potluck train --resume {run.path}'}")
+        raise
     reporter.say(f"{run.checkpoints.last().round} rounds are in {run.path}")
     return run
 

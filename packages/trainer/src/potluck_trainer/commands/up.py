@@ -35,4 +35,4 @@ async def _first_end(services: list[Service]) -> None:
         for wait in waits:
             wait.cancel()
     service = waits[done.pop()]
-    raise ServiceError(f"{service.command.program} ended by itself: {service.last_words()}")
+    raise ServiceError(f"{service.command.program} ended by itself: {service.last_words()}", service.log)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -79,6 +79,14 @@ class UpdateReport:
     extra: dict[str, float] = field(default_factory=dict)
 
 
+GoOn = Callable[[], None]
+"""Called before each piece of an update; raises UpdateStopped where the run is being stopped."""
+
+
+def always() -> None:
+    """Nothing stops this update."""
+
+
 class Team(Protocol):
     """One private set of weights per agent."""
 
@@ -90,7 +98,10 @@ class Team(Protocol):
         """Whether samples must carry token ids."""
         ...
 
-    def update(self, agent: str, samples: Sequence[Sample], round_number: int) -> UpdateReport: ...
+    def update(self, agent: str, samples: Sequence[Sample], round_number: int, go_on: GoOn = always) -> UpdateReport:
+        """One round's steps. What `go_on` raises leaves weights and optimiser anywhere between two rounds: they are
+        thrown away with the round, and a resumed run begins at its last checkpoint."""
+        ...
 
     def export(self, agent: str) -> Adapter: ...
 

@@ -31,8 +31,10 @@ from potluck_trainer.config import LearnerConfig
 from potluck_trainer.errors import BackboneError, CheckpointError, IsolationError
 from potluck_trainer.learners.base import (
     Adapter,
+    GoOn,
     Sample,
     UpdateReport,
+    always,
     canonical_json,
     check_agreement,
     check_finite,
@@ -77,8 +79,8 @@ class LoraTeam:
     def agents(self) -> tuple[str, ...]:
         return self._agents
 
-    def update(self, agent: str, samples: Sequence[Sample], round_number: int) -> UpdateReport:
-        return self._learners[agent].update(samples, round_number)
+    def update(self, agent: str, samples: Sequence[Sample], round_number: int, go_on: GoOn = always) -> UpdateReport:
+        return self._learners[agent].update(samples, round_number, go_on)
 
     def logp(self, agent: str, samples: Sequence[Sample]) -> Floats:
         return self._learners[agent].logp(samples)
@@ -113,13 +115,13 @@ class LoraLearner:
             raise BackboneError("no module of the backbone matches learner.targets; name its linear layers")
         self._optimiser = torch.optim.AdamW(self._own.values(), lr=config.lr or 0.0, weight_decay=config.weight_decay)
 
-    def update(self, samples: Sequence[Sample], round_number: int) -> UpdateReport:
+    def update(self, samples: Sequence[Sample], round_number: int, go_on: GoOn = always) -> UpdateReport:
         started = time.perf_counter()
         config, agent = self._config, self._agent
         torch.set_num_threads(config.threads)
         menu = max(sample.size for sample in samples)
         episode_N, index_N, old_logp_N, advantage_N = columns(samples)
-        ref_NM = self._reference(samples, menu) if config.beta else None
+        ref_NM = self._reference(samples, menu, go_on) if config.beta else None
         first: LossTerms | None = None
         last, agreement, grad_norm, steps = LossTerms(), 0.0, 0.0, 0
         for epoch in range(config.epochs):
@@ -129,6 +131,7 @@ class LoraLearner:
                 weight_N[batch] = losses.weights(episode_N[batch], config.reduction)
                 last, difference = LossTerms(), 0.0
                 for rows in microbatches(samples, batch.tolist(), config.microbatch):
+                    go_on()
                     logp = self._menus.logp(pack([samples[n] for n in rows]))
                     logp_NM = _wide(logp.detach().cpu().numpy(), menu)
                     sampled = logp_NM[np.arange(len(rows)), index_N[rows]]
@@ -165,11 +168,12 @@ class LoraLearner:
         return norm
 
     @torch.no_grad()
-    def _reference(self, samples: Sequence[Sample], menu: int) -> Floats:
+    def _reference(self, samples: Sequence[Sample], menu: int, go_on: GoOn) -> Floats:
         """The frozen base's distribution, once a round."""
         ref_NM = np.full((len(samples), menu), -np.inf)
         with self._model.disable_adapter():
             for rows in microbatches(samples, range(len(samples)), 2 * self._config.microbatch):
+                go_on()
                 logp = self._menus.logp(pack([samples[n] for n in rows]))
                 ref_NM[rows] = _wide(logp.cpu().numpy(), menu)
         return ref_NM

@@ -21,8 +21,10 @@ from potluck_trainer.config import LearnerConfig
 from potluck_trainer.errors import CheckpointError
 from potluck_trainer.learners.base import (
     Adapter,
+    GoOn,
     Sample,
     UpdateReport,
+    always,
     canonical_json,
     check_agreement,
     check_finite,
@@ -101,7 +103,7 @@ class TableTeam:
     def agents(self) -> tuple[str, ...]:
         return self._agents
 
-    def update(self, agent: str, samples: Sequence[Sample], round_number: int) -> UpdateReport:
+    def update(self, agent: str, samples: Sequence[Sample], round_number: int, go_on: GoOn = always) -> UpdateReport:
         started = time.perf_counter()
         config, table = self._config, self._tables[agent]
         table.grow(samples)
@@ -113,6 +115,7 @@ class TableTeam:
         for epoch in range(config.epochs):
             seed = derive_seed(self._seed, "minibatch", agent, round_number, epoch)
             for batch in minibatches(len(samples), config.minibatch, seed):
+                go_on()
                 logp_NM = table.logp(row_N[batch], column_NM[batch], self._temperature)
                 if first is None:
                     sampled = logp_NM[np.arange(len(batch)), index_N[batch]]

@@ -120,7 +120,7 @@ def add_episode(
 
 def _decision(record: DecisionRecord, texts: Texts, part: Part) -> Row:
     prompt = record.prompt
-    items = prompt.items
+    items = prompt.items if record.spoken is None else [record.item]
     return {
         "agent": record.agent,
         "decision": record.decision,
@@ -133,7 +133,7 @@ def _decision(record: DecisionRecord, texts: Texts, part: Part) -> Row:
         "words": [item.word for item in items],
         "letter": record.letter,
         "index": record.index,
-        "logprob": record.logprob,
+        "logprob": record.logprob if record.spoken is None else None,
         "probabilities": list(record.probabilities),
         "label_mass": None if math.isnan(record.label_mass) else record.label_mass,
         "adapter_digest": record.adapter_digest,
@@ -149,6 +149,7 @@ def _decision(record: DecisionRecord, texts: Texts, part: Part) -> Row:
         "item_texts": [item.text for item in items],
         "item_steps": [item.steps for item in items],
         "item_greedy": [item.greedy for item in items],
+        "text": None if record.spoken is None else record.spoken.text,
     }
 
 

@@ -91,6 +91,7 @@ DECISIONS = pa.schema(
         ("item_texts", _STRINGS),
         ("item_steps", pa.list_(pa.int32())),
         ("item_greedy", pa.list_(pa.float64())),
+        ("text", pa.string()),
     ]
 )
 
@@ -136,4 +137,5 @@ DESCRIPTIONS = {
     "reward": "team reward during the option",
     "cut": "feasible items that did not fit into the menu",
     "advantage": "what the learner used; null in evaluation sets and in rounds without an update",
+    "text": "the answer under the JSON interface, else null; `options` and `targets` then hold what it came to",
 }

@@ -26,7 +26,7 @@ from google.rpc import status_pb2 as google_dot_rpc_dot_status__pb2
 from potluck.common.v1 import common_pb2 as potluck_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$potluck/audit/v1/audit_service.proto\x12\x10potluck.audit.v1\x1a\x17google/rpc/status.proto\x1a\x1epotluck/common/v1/common.proto\"(\n\x08Services\x12\x0c\n\x04\x65nvs\x18\x01 \x03(\t\x12\x0e\n\x06policy\x18\x02 \x01(\t\"\x94\x01\n\x11StartAuditRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0b\n\x03run\x18\x02 \x01(\t\x12\x0c\n\x04sets\x18\x03 \x03(\t\x12,\n\x08services\x18\x04 \x01(\x0b\x32\x1a.potluck.audit.v1.Services\x12\x12\n\nconfidence\x18\x05 \x01(\x01\x12\x0e\n\x06report\x18\x06 \x01(\x08\"&\n\x12StartAuditResponse\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"%\n\x11WatchAuditRequest\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"r\n\x12WatchAuditResponse\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\x12\r\n\x05\x65nded\x18\x04 \x01(\x08\x12!\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.google.rpc.Status\"#\n\x0fGetAuditRequest\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"^\n\x10GetAuditResponse\x12)\n\x07metrics\x18\x01 \x03(\x0b\x32\x18.potluck.audit.v1.Metric\x12\x0e\n\x06report\x18\x02 \x01(\t\x12\x0f\n\x07results\x18\x03 \x01(\t\"\xb3\x01\n\x06Metric\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03set\x18\x02 \x01(\t\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x0b\n\x03key\x18\x04 \x01(\t\x12\x12\n\x05value\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x03low\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x11\n\x04high\x18\x07 \x01(\x01H\x02\x88\x01\x01\x12\x10\n\x08\x65pisodes\x18\x08 \x01(\r\x12\x0c\n\x04unit\x18\t \x01(\tB\x08\n\x06_valueB\x06\n\x04_lowB\x07\n\x05_high\"r\n\x16\x41ttributeCreditRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0b\n\x03set\x18\x02 \x01(\t\x12,\n\x08services\x18\x03 \x01(\x0b\x32\x1a.potluck.audit.v1.Services\x12\x10\n\x08\x62\x61seline\x18\x04 \x01(\t\"m\n\x17\x41ttributeCreditResponse\x12)\n\x07\x63redits\x18\x01 \x03(\x0b\x32\x18.potluck.audit.v1.Metric\x12\x13\n\x0b\x65mpty_value\x18\x02 \x01(\x01\x12\x12\n\nteam_value\x18\x03 \x01(\x01\"\x93\x01\n\x12LocateErrorRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\x12,\n\x08services\x18\x03 \x01(\x0b\x32\x1a.potluck.audit.v1.Services\x12.\n\x05trace\x18\x04 \x01(\x0b\x32\x1f.potluck.common.v1.TraceContext\"D\n\x13LocateErrorResponse\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x10\n\x08\x64\x65\x63ision\x18\x02 \x01(\r\x12\x0c\n\x04step\x18\x03 \x01(\r2\xd9\x03\n\x0c\x41uditService\x12W\n\nStartAudit\x12#.potluck.audit.v1.StartAuditRequest\x1a$.potluck.audit.v1.StartAuditResponse\x12Y\n\nWatchAudit\x12#.potluck.audit.v1.WatchAuditRequest\x1a$.potluck.audit.v1.WatchAuditResponse0\x01\x12Q\n\x08GetAudit\x12!.potluck.audit.v1.GetAuditRequest\x1a\".potluck.audit.v1.GetAuditResponse\x12\x66\n\x0f\x41ttributeCredit\x12(.potluck.audit.v1.AttributeCreditRequest\x1a).potluck.audit.v1.AttributeCreditResponse\x12Z\n\x0bLocateError\x12$.potluck.audit.v1.LocateErrorRequest\x1a%.potluck.audit.v1.LocateErrorResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$potluck/audit/v1/audit_service.proto\x12\x10potluck.audit.v1\x1a\x17google/rpc/status.proto\x1a\x1epotluck/common/v1/common.proto\"(\n\x08Services\x12\x0c\n\x04\x65nvs\x18\x01 \x03(\t\x12\x0e\n\x06policy\x18\x02 \x01(\t\"\x94\x01\n\x11StartAuditRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0b\n\x03run\x18\x02 \x01(\t\x12\x0c\n\x04sets\x18\x03 \x03(\t\x12,\n\x08services\x18\x04 \x01(\x0b\x32\x1a.potluck.audit.v1.Services\x12\x12\n\nconfidence\x18\x05 \x01(\x01\x12\x0e\n\x06report\x18\x06 \x01(\x08\"&\n\x12StartAuditResponse\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"%\n\x11WatchAuditRequest\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"r\n\x12WatchAuditResponse\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0c\n\x04\x64one\x18\x02 \x01(\r\x12\r\n\x05total\x18\x03 \x01(\r\x12\r\n\x05\x65nded\x18\x04 \x01(\x08\x12!\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x12.google.rpc.Status\"#\n\x0fGetAuditRequest\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"\x90\x01\n\x10GetAuditResponse\x12)\n\x07metrics\x18\x01 \x03(\x0b\x32\x18.potluck.audit.v1.Metric\x12\x0e\n\x06report\x18\x02 \x01(\t\x12\x0f\n\x07results\x18\x03 \x01(\t\x12\x30\n\ndecoupling\x18\x04 \x01(\x0b\x32\x1c.potluck.audit.v1.Decoupling\"b\n\x12StartCreditRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x38\n\x06\x63redit\x18\x02 \x01(\x0b\x32(.potluck.audit.v1.AttributeCreditRequest\"\'\n\x13StartCreditResponse\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"\xbe\x01\n\x10StartGateRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0b\n\x03run\x18\x02 \x01(\t\x12,\n\x08services\x18\x03 \x01(\x0b\x32\x1a.potluck.audit.v1.Services\x12\x0e\n\x06rounds\x18\x04 \x03(\r\x12\x13\n\x0b\x63heckpoints\x18\x05 \x01(\r\x12\x10\n\x08\x65pisodes\x18\x06 \x01(\r\x12\x10\n\x08\x62\x61seline\x18\x07 \x01(\t\x12\x12\n\nconfidence\x18\x08 \x01(\x01\"%\n\x11StartGateResponse\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"&\n\x12\x43\x61ncelAuditRequest\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"(\n\x13\x43\x61ncelAuditResponse\x12\x11\n\tcancelled\x18\x01 \x01(\x08\"&\n\x12ResumeAuditRequest\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"\'\n\x13ResumeAuditResponse\x12\x10\n\x08\x61udit_id\x18\x01 \x01(\t\"\x9a\x01\n\nDecoupling\x12\x0f\n\x07outcome\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x38\n\x0b\x63heckpoints\x18\x03 \x03(\x0b\x32#.potluck.audit.v1.CheckpointVerdict\x12\x31\n\x0b\x63omparisons\x18\x04 \x03(\x0b\x32\x1c.potluck.audit.v1.Comparison\"U\n\x11\x43heckpointVerdict\x12\r\n\x05round\x18\x01 \x01(\r\x12\x0f\n\x07verdict\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x10\n\x08\x62\x61seline\x18\x04 \x01(\t\"\xc2\x01\n\nComparison\x12\r\n\x05round\x18\x01 \x01(\r\x12\x0f\n\x07measure\x18\x02 \x01(\t\x12(\n\x06reward\x18\x03 \x01(\x0b\x32\x18.potluck.audit.v1.Metric\x12(\n\x06\x63hange\x18\x04 \x01(\x0b\x32\x18.potluck.audit.v1.Metric\x12\x14\n\x07p_value\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x13\n\x06p_holm\x18\x06 \x01(\x01H\x01\x88\x01\x01\x42\n\n\x08_p_valueB\t\n\x07_p_holm\"\xb3\x01\n\x06Metric\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03set\x18\x02 \x01(\t\x12\r\n\x05\x61gent\x18\x03 \x01(\t\x12\x0b\n\x03key\x18\x04 \x01(\t\x12\x12\n\x05value\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x10\n\x03low\x18\x06 \x01(\x01H\x01\x88\x01\x01\x12\x11\n\x04high\x18\x07 \x01(\x01H\x02\x88\x01\x01\x12\x10\n\x08\x65pisodes\x18\x08 \x01(\r\x12\x0c\n\x04unit\x18\t \x01(\tB\x08\n\x06_valueB\x06\n\x04_lowB\x07\n\x05_high\"\xa4\x01\n\x16\x41ttributeCreditRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0b\n\x03set\x18\x02 \x01(\t\x12,\n\x08services\x18\x03 \x01(\x0b\x32\x1a.potluck.audit.v1.Services\x12\x10\n\x08\x62\x61seline\x18\x04 \x01(\t\x12\x0e\n\x06\x62udget\x18\x05 \x01(\r\x12\x0c\n\x04seed\x18\x06 \x01(\x04\x12\x12\n\nconfidence\x18\x07 \x01(\x01\"\x8a\x02\n\x17\x41ttributeCreditResponse\x12)\n\x07\x63redits\x18\x01 \x03(\x0b\x32\x18.potluck.audit.v1.Metric\x12\x13\n\x0b\x65mpty_value\x18\x02 \x01(\x01\x12\x12\n\nteam_value\x18\x03 \x01(\x01\x12(\n\x06\x65rrors\x18\x04 \x03(\x0b\x32\x18.potluck.audit.v1.Metric\x12.\n\x0cinteractions\x18\x05 \x03(\x0b\x32\x18.potluck.audit.v1.Metric\x12\x0e\n\x06method\x18\x06 \x01(\t\x12\x12\n\ncoalitions\x18\x07 \x01(\r\x12\x0e\n\x06orders\x18\x08 \x01(\r\x12\r\n\x05notes\x18\t \x03(\t\"\x93\x01\n\x12LocateErrorRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x12\n\nepisode_id\x18\x02 \x01(\t\x12,\n\x08services\x18\x03 \x01(\x0b\x32\x1a.potluck.audit.v1.Services\x12.\n\x05trace\x18\x04 \x01(\x0b\x32\x1f.potluck.common.v1.TraceContext\"D\n\x13LocateErrorResponse\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x10\n\x08\x64\x65\x63ision\x18\x02 \x01(\r\x12\x0c\n\x04step\x18\x03 \x01(\r2\xc3\x06\n\x0c\x41uditService\x12W\n\nStartAudit\x12#.potluck.audit.v1.StartAuditRequest\x1a$.potluck.audit.v1.StartAuditResponse\x12Y\n\nWatchAudit\x12#.potluck.audit.v1.WatchAuditRequest\x1a$.potluck.audit.v1.WatchAuditResponse0\x01\x12Q\n\x08GetAudit\x12!.potluck.audit.v1.GetAuditRequest\x1a\".potluck.audit.v1.GetAuditResponse\x12Z\n\x0bStartCredit\x12$.potluck.audit.v1.StartCreditRequest\x1a%.potluck.audit.v1.StartCreditResponse\x12T\n\tStartGate\x12\".potluck.audit.v1.StartGateRequest\x1a#.potluck.audit.v1.StartGateResponse\x12Z\n\x0b\x43\x61ncelAudit\x12$.potluck.audit.v1.CancelAuditRequest\x1a%.potluck.audit.v1.CancelAuditResponse\x12Z\n\x0bResumeAudit\x12$.potluck.audit.v1.ResumeAuditRequest\x1a%.potluck.audit.v1.ResumeAuditResponse\x12\x66\n\x0f\x41ttributeCredit\x12(.potluck.audit.v1.AttributeCreditRequest\x1a).potluck.audit.v1.AttributeCreditResponse\x12Z\n\x0bLocateError\x12$.potluck.audit.v1.LocateErrorRequest\x1a%.potluck.audit.v1.LocateErrorResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,18 +45,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHAUDITRESPONSE']._serialized_end=501
   _globals['_GETAUDITREQUEST']._serialized_start=503
   _globals['_GETAUDITREQUEST']._serialized_end=538
-  _globals['_GETAUDITRESPONSE']._serialized_start=540
-  _globals['_GETAUDITRESPONSE']._serialized_end=634
-  _globals['_METRIC']._serialized_start=637
-  _globals['_METRIC']._serialized_end=816
-  _globals['_ATTRIBUTECREDITREQUEST']._serialized_start=818
-  _globals['_ATTRIBUTECREDITREQUEST']._serialized_end=932
-  _globals['_ATTRIBUTECREDITRESPONSE']._serialized_start=934
-  _globals['_ATTRIBUTECREDITRESPONSE']._serialized_end=1043
-  _globals['_LOCATEERRORREQUEST']._serialized_start=1046
-  _globals['_LOCATEERRORREQUEST']._serialized_end=1193
-  _globals['_LOCATEERRORRESPONSE']._serialized_start=1195
-  _globals['_LOCATEERRORRESPONSE']._serialized_end=1263
-  _globals['_AUDITSERVICE']._serialized_start=1266
-  _globals['_AUDITSERVICE']._serialized_end=1739
+  _globals['_GETAUDITRESPONSE']._serialized_start=541
+  _globals['_GETAUDITRESPONSE']._serialized_end=685
+  _globals['_STARTCREDITREQUEST']._serialized_start=687
+  _globals['_STARTCREDITREQUEST']._serialized_end=785
+  _globals['_STARTCREDITRESPONSE']._serialized_start=787
+  _globals['_STARTCREDITRESPONSE']._serialized_end=826
+  _globals['_STARTGATEREQUEST']._serialized_start=829
+  _globals['_STARTGATEREQUEST']._serialized_end=1019
+  _globals['_STARTGATERESPONSE']._serialized_start=1021
+  _globals['_STARTGATERESPONSE']._serialized_end=1058
+  _globals['_CANCELAUDITREQUEST']._serialized_start=1060
+  _globals['_CANCELAUDITREQUEST']._serialized_end=1098
+  _globals['_CANCELAUDITRESPONSE']._serialized_start=1100
+  _globals['_CANCELAUDITRESPONSE']._serialized_end=1140
+  _globals['_RESUMEAUDITREQUEST']._serialized_start=1142
+  _globals['_RESUMEAUDITREQUEST']._serialized_end=1180
+  _globals['_RESUMEAUDITRESPONSE']._serialized_start=1182
+  _globals['_RESUMEAUDITRESPONSE']._serialized_end=1221
+  _globals['_DECOUPLING']._serialized_start=1224
+  _globals['_DECOUPLING']._serialized_end=1378
+  _globals['_CHECKPOINTVERDICT']._serialized_start=1380
+  _globals['_CHECKPOINTVERDICT']._serialized_end=1465
+  _globals['_COMPARISON']._serialized_start=1468
+  _globals['_COMPARISON']._serialized_end=1662
+  _globals['_METRIC']._serialized_start=1665
+  _globals['_METRIC']._serialized_end=1844
+  _globals['_ATTRIBUTECREDITREQUEST']._serialized_start=1847
+  _globals['_ATTRIBUTECREDITREQUEST']._serialized_end=2011
+  _globals['_ATTRIBUTECREDITRESPONSE']._serialized_start=2014
+  _globals['_ATTRIBUTECREDITRESPONSE']._serialized_end=2280
+  _globals['_LOCATEERRORREQUEST']._serialized_start=2283
+  _globals['_LOCATEERRORREQUEST']._serialized_end=2430
+  _globals['_LOCATEERRORRESPONSE']._serialized_start=2432
+  _globals['_LOCATEERRORRESPONSE']._serialized_end=2500
+  _globals['_AUDITSERVICE']._serialized_start=2503
+  _globals['_AUDITSERVICE']._serialized_end=3338
 # @@protoc_insertion_point(module_scope)

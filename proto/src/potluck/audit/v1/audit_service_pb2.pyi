@@ -209,6 +209,7 @@ class GetAuditResponse(_message.Message):
     METRICS_FIELD_NUMBER: _builtins.int
     REPORT_FIELD_NUMBER: _builtins.int
     RESULTS_FIELD_NUMBER: _builtins.int
+    DECOUPLING_FIELD_NUMBER: _builtins.int
     report: _builtins.str
     """The report's path, if one was written."""
     results: _builtins.str
@@ -217,20 +218,364 @@ class GetAuditResponse(_message.Message):
     def metrics(self) -> _containers.RepeatedCompositeFieldContainer[Global___Metric]:
         """All metrics."""
 
+    @_builtins.property
+    def decoupling(self) -> Global___Decoupling:
+        """The verdict, of a gate alone."""
+
     def __init__(
         self,
         *,
         metrics: _abc.Iterable[Global___Metric] | None = ...,
         report: _builtins.str = ...,
         results: _builtins.str = ...,
+        decoupling: Global___Decoupling | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["decoupling", b"decoupling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["metrics", b"metrics", "report", b"report", "results", b"results"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decoupling", b"decoupling", "metrics", b"metrics", "report", b"report", "results", b"results"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetAuditResponse: _TypeAlias = GetAuditResponse  # noqa: Y015
+
+@_typing.final
+class StartCreditRequest(_message.Message):
+    """Asks to share a result in the background."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CREDIT_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Chosen by the client. The same one gets the same audit again."""
+    @_builtins.property
+    def credit(self) -> Global___AttributeCreditRequest:
+        """What to share."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        credit: Global___AttributeCreditRequest | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["credit", b"credit", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartCreditRequest: _TypeAlias = StartCreditRequest  # noqa: Y015
+
+@_typing.final
+class StartCreditResponse(_message.Message):
+    """A credit job."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUDIT_ID_FIELD_NUMBER: _builtins.int
+    audit_id: _builtins.str
+    """Its name, for WatchAudit, GetAudit, CancelAudit and ResumeAudit."""
+    def __init__(
+        self,
+        *,
+        audit_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_id", b"audit_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartCreditResponse: _TypeAlias = StartCreditResponse  # noqa: Y015
+
+@_typing.final
+class StartGateRequest(_message.Message):
+    """Asks for a verdict on a run's checkpoints."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    RUN_FIELD_NUMBER: _builtins.int
+    SERVICES_FIELD_NUMBER: _builtins.int
+    ROUNDS_FIELD_NUMBER: _builtins.int
+    CHECKPOINTS_FIELD_NUMBER: _builtins.int
+    EPISODES_FIELD_NUMBER: _builtins.int
+    BASELINE_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Chosen by the client. The same one gets the same audit again."""
+    run: _builtins.str
+    """The run folder."""
+    checkpoints: _builtins.int
+    """How many checkpoints, spread evenly; 0 = the default."""
+    episodes: _builtins.int
+    """Episodes of each line-up; 0 = the default."""
+    baseline: _builtins.str
+    """What replaces agents outside a coalition; empty = "noop"."""
+    confidence: _builtins.float
+    """Confidence of the intervals; 0 = 0.95."""
+    @_builtins.property
+    def services(self) -> Global___Services:
+        """Where checkpoints are played; without them, what was played before must be complete."""
+
+    @_builtins.property
+    def rounds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Checkpoints after these rounds; empty = `checkpoints` of them."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        run: _builtins.str = ...,
+        services: Global___Services | None = ...,
+        rounds: _abc.Iterable[_builtins.int] | None = ...,
+        checkpoints: _builtins.int = ...,
+        episodes: _builtins.int = ...,
+        baseline: _builtins.str = ...,
+        confidence: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["services", b"services"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "checkpoints", b"checkpoints", "confidence", b"confidence", "episodes", b"episodes", "request_id", b"request_id", "rounds", b"rounds", "run", b"run", "services", b"services"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartGateRequest: _TypeAlias = StartGateRequest  # noqa: Y015
+
+@_typing.final
+class StartGateResponse(_message.Message):
+    """A gate job."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUDIT_ID_FIELD_NUMBER: _builtins.int
+    audit_id: _builtins.str
+    """Its name, for WatchAudit, GetAudit, CancelAudit and ResumeAudit."""
+    def __init__(
+        self,
+        *,
+        audit_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_id", b"audit_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartGateResponse: _TypeAlias = StartGateResponse  # noqa: Y015
+
+@_typing.final
+class CancelAuditRequest(_message.Message):
+    """Asks to end an audit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUDIT_ID_FIELD_NUMBER: _builtins.int
+    audit_id: _builtins.str
+    """Its name."""
+    def __init__(
+        self,
+        *,
+        audit_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_id", b"audit_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelAuditRequest: _TypeAlias = CancelAuditRequest  # noqa: Y015
+
+@_typing.final
+class CancelAuditResponse(_message.Message):
+    """An audit that has ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CANCELLED_FIELD_NUMBER: _builtins.int
+    cancelled: _builtins.bool
+    """False if it was done before it could be cancelled."""
+    def __init__(
+        self,
+        *,
+        cancelled: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled", b"cancelled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelAuditResponse: _TypeAlias = CancelAuditResponse  # noqa: Y015
+
+@_typing.final
+class ResumeAuditRequest(_message.Message):
+    """Asks to begin an audit again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUDIT_ID_FIELD_NUMBER: _builtins.int
+    audit_id: _builtins.str
+    """Its name."""
+    def __init__(
+        self,
+        *,
+        audit_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_id", b"audit_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeAuditRequest: _TypeAlias = ResumeAuditRequest  # noqa: Y015
+
+@_typing.final
+class ResumeAuditResponse(_message.Message):
+    """An audit under way, or done."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUDIT_ID_FIELD_NUMBER: _builtins.int
+    audit_id: _builtins.str
+    """Its name."""
+    def __init__(
+        self,
+        *,
+        audit_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_id", b"audit_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeAuditResponse: _TypeAlias = ResumeAuditResponse  # noqa: Y015
+
+@_typing.final
+class Decoupling(_message.Message):
+    """Did reward rise while cooperation fell?"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    CHECKPOINTS_FIELD_NUMBER: _builtins.int
+    COMPARISONS_FIELD_NUMBER: _builtins.int
+    outcome: _builtins.str
+    """"coupled", "decoupled" or "undecidable"."""
+    reason: _builtins.str
+    """Why, with figures."""
+    @_builtins.property
+    def checkpoints(self) -> _containers.RepeatedCompositeFieldContainer[Global___CheckpointVerdict]:
+        """By round."""
+
+    @_builtins.property
+    def comparisons(self) -> _containers.RepeatedCompositeFieldContainer[Global___Comparison]:
+        """The last checkpoint against each earlier one."""
+
+    def __init__(
+        self,
+        *,
+        outcome: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        checkpoints: _abc.Iterable[Global___CheckpointVerdict] | None = ...,
+        comparisons: _abc.Iterable[Global___Comparison] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoints", b"checkpoints", "comparisons", b"comparisons", "outcome", b"outcome", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Decoupling: _TypeAlias = Decoupling  # noqa: Y015
+
+@_typing.final
+class CheckpointVerdict(_message.Message):
+    """How the team of one checkpoint earns its return."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROUND_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    BASELINE_FIELD_NUMBER: _builtins.int
+    round: _builtins.int
+    """The round after which it was saved. Its metrics are those of the set "checkpoint/<round>"."""
+    verdict: _builtins.str
+    """"cooperative", "parallel", "carried by one", "free-riding" or "undecided"."""
+    reason: _builtins.str
+    """Why, with figures."""
+    baseline: _builtins.str
+    """What replaced agents outside a coalition."""
+    def __init__(
+        self,
+        *,
+        round: _builtins.int = ...,
+        verdict: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        baseline: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "reason", b"reason", "round", b"round", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckpointVerdict: _TypeAlias = CheckpointVerdict  # noqa: Y015
+
+@_typing.final
+class Comparison(_message.Message):
+    """Reward and one cooperation measure at the last checkpoint against an earlier one, paired by seed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROUND_FIELD_NUMBER: _builtins.int
+    MEASURE_FIELD_NUMBER: _builtins.int
+    REWARD_FIELD_NUMBER: _builtins.int
+    CHANGE_FIELD_NUMBER: _builtins.int
+    P_VALUE_FIELD_NUMBER: _builtins.int
+    P_HOLM_FIELD_NUMBER: _builtins.int
+    round: _builtins.int
+    """The earlier checkpoint's round."""
+    measure: _builtins.str
+    """The cooperation measure."""
+    p_value: _builtins.float
+    """Of "reward rose and the measure fell"; absent where it cannot be tested."""
+    p_holm: _builtins.float
+    """The same, corrected for all comparisons of the run."""
+    @_builtins.property
+    def reward(self) -> Global___Metric:
+        """Change of the return."""
+
+    @_builtins.property
+    def change(self) -> Global___Metric:
+        """Change of the measure."""
+
+    def __init__(
+        self,
+        *,
+        round: _builtins.int = ...,
+        measure: _builtins.str = ...,
+        reward: Global___Metric | None = ...,
+        change: Global___Metric | None = ...,
+        p_value: _builtins.float | None = ...,
+        p_holm: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_p_holm", b"_p_holm", "_p_value", b"_p_value", "change", b"change", "p_holm", b"p_holm", "p_value", b"p_value", "reward", b"reward"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_p_holm", b"_p_holm", "_p_value", b"_p_value", "change", b"change", "measure", b"measure", "p_holm", b"p_holm", "p_value", b"p_value", "reward", b"reward", "round", b"round"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__p_holm: _TypeAlias = _typing.Literal["p_holm"]  # noqa: Y015
+    _WhichOneofArgType__p_holm: _TypeAlias = _typing.Literal["_p_holm", b"_p_holm"]  # noqa: Y015
+    _WhichOneofReturnType__p_value: _TypeAlias = _typing.Literal["p_value"]  # noqa: Y015
+    _WhichOneofArgType__p_value: _TypeAlias = _typing.Literal["_p_value", b"_p_value"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__p_holm) -> _WhichOneofReturnType__p_holm | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__p_value) -> _WhichOneofReturnType__p_value | None: ...
+
+Global___Comparison: _TypeAlias = Comparison  # noqa: Y015
 
 @_typing.final
 class Metric(_message.Message):
@@ -307,12 +652,23 @@ class AttributeCreditRequest(_message.Message):
     SET_FIELD_NUMBER: _builtins.int
     SERVICES_FIELD_NUMBER: _builtins.int
     BASELINE_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
     run: _builtins.str
     """The run folder."""
     set: _builtins.str
     """Episode set."""
     baseline: _builtins.str
     """What replaces agents outside the coalition: "noop", "uniform", "frozen" or an adapter digest."""
+    budget: _builtins.int
+    """Different coalitions that may be played; 0 = 128, which are all those of seven agents. Fewer than all of them:
+    orders of joining are sampled.
+    """
+    seed: _builtins.int
+    """Of sampled orders."""
+    confidence: _builtins.float
+    """Confidence of the intervals; 0 = 0.95."""
     @_builtins.property
     def services(self) -> Global___Services:
         """Where coalitions are played."""
@@ -324,10 +680,13 @@ class AttributeCreditRequest(_message.Message):
         set: _builtins.str = ...,
         services: Global___Services | None = ...,
         baseline: _builtins.str = ...,
+        budget: _builtins.int = ...,
+        seed: _builtins.int = ...,
+        confidence: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["services", b"services"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "run", b"run", "services", b"services", "set", b"set"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "budget", b"budget", "confidence", b"confidence", "run", b"run", "seed", b"seed", "services", b"services", "set", b"set"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -342,13 +701,37 @@ class AttributeCreditResponse(_message.Message):
     CREDITS_FIELD_NUMBER: _builtins.int
     EMPTY_VALUE_FIELD_NUMBER: _builtins.int
     TEAM_VALUE_FIELD_NUMBER: _builtins.int
+    ERRORS_FIELD_NUMBER: _builtins.int
+    INTERACTIONS_FIELD_NUMBER: _builtins.int
+    METHOD_FIELD_NUMBER: _builtins.int
+    COALITIONS_FIELD_NUMBER: _builtins.int
+    ORDERS_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
     empty_value: _builtins.float
     """Value of the empty coalition."""
     team_value: _builtins.float
     """Value of the whole team."""
+    method: _builtins.str
+    """"exact" or "sampled"."""
+    coalitions: _builtins.int
+    """Different coalitions behind the credits."""
+    orders: _builtins.int
+    """Sampled orders of joining; 0 where credits are exact."""
     @_builtins.property
     def credits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Metric]:
         """One per agent, by Shapley value."""
+
+    @_builtins.property
+    def errors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Metric]:
+        """Standard errors of sampling, one per agent; 0 where credits are exact."""
+
+    @_builtins.property
+    def interactions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Metric]:
+        """One per pair of agents ("a+b"): the Shapley interaction index. Empty where credits are sampled."""
+
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What a reader must know, such as episodes without a return."""
 
     def __init__(
         self,
@@ -356,10 +739,16 @@ class AttributeCreditResponse(_message.Message):
         credits: _abc.Iterable[Global___Metric] | None = ...,
         empty_value: _builtins.float = ...,
         team_value: _builtins.float = ...,
+        errors: _abc.Iterable[Global___Metric] | None = ...,
+        interactions: _abc.Iterable[Global___Metric] | None = ...,
+        method: _builtins.str = ...,
+        coalitions: _builtins.int = ...,
+        orders: _builtins.int = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["credits", b"credits", "empty_value", b"empty_value", "team_value", b"team_value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coalitions", b"coalitions", "credits", b"credits", "empty_value", b"empty_value", "errors", b"errors", "interactions", b"interactions", "method", b"method", "notes", b"notes", "orders", b"orders", "team_value", b"team_value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

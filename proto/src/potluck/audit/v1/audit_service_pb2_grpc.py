@@ -50,6 +50,26 @@ class AuditServiceStub(object):
                 request_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.GetAuditRequest.SerializeToString,
                 response_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.GetAuditResponse.FromString,
                 _registered_method=True)
+        self.StartCredit = channel.unary_unary(
+                '/potluck.audit.v1.AuditService/StartCredit',
+                request_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartCreditRequest.SerializeToString,
+                response_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartCreditResponse.FromString,
+                _registered_method=True)
+        self.StartGate = channel.unary_unary(
+                '/potluck.audit.v1.AuditService/StartGate',
+                request_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateRequest.SerializeToString,
+                response_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateResponse.FromString,
+                _registered_method=True)
+        self.CancelAudit = channel.unary_unary(
+                '/potluck.audit.v1.AuditService/CancelAudit',
+                request_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.CancelAuditRequest.SerializeToString,
+                response_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.CancelAuditResponse.FromString,
+                _registered_method=True)
+        self.ResumeAudit = channel.unary_unary(
+                '/potluck.audit.v1.AuditService/ResumeAudit',
+                request_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.ResumeAuditRequest.SerializeToString,
+                response_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.ResumeAuditResponse.FromString,
+                _registered_method=True)
         self.AttributeCredit = channel.unary_unary(
                 '/potluck.audit.v1.AuditService/AttributeCredit',
                 request_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.AttributeCreditRequest.SerializeToString,
@@ -87,6 +107,34 @@ class AuditServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartCredit(self, request, context):
+        """Starts sharing a team result among agents, as an audit to be watched, cancelled and fetched like any other.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StartGate(self, request, context):
+        """Starts judging a run's checkpoints: does its reward come from cooperation?
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelAudit(self, request, context):
+        """Ends an audit. What it played is kept.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeAudit(self, request, context):
+        """Begins an audit again that ended with an error; it goes on where it was. Does nothing to one under way or done.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AttributeCredit(self, request, context):
         """Shares a team result among agents.
         """
@@ -118,6 +166,26 @@ def add_AuditServiceServicer_to_server(servicer, server):
                     servicer.GetAudit,
                     request_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.GetAuditRequest.FromString,
                     response_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.GetAuditResponse.SerializeToString,
+            ),
+            'StartCredit': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartCredit,
+                    request_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartCreditRequest.FromString,
+                    response_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartCreditResponse.SerializeToString,
+            ),
+            'StartGate': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartGate,
+                    request_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateRequest.FromString,
+                    response_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateResponse.SerializeToString,
+            ),
+            'CancelAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelAudit,
+                    request_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.CancelAuditRequest.FromString,
+                    response_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.CancelAuditResponse.SerializeToString,
+            ),
+            'ResumeAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeAudit,
+                    request_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.ResumeAuditRequest.FromString,
+                    response_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.ResumeAuditResponse.SerializeToString,
             ),
             'AttributeCredit': grpc.unary_unary_rpc_method_handler(
                     servicer.AttributeCredit,
@@ -212,6 +280,114 @@ class AuditService(object):
             '/potluck.audit.v1.AuditService/GetAudit',
             potluck_dot_audit_dot_v1_dot_audit__service__pb2.GetAuditRequest.SerializeToString,
             potluck_dot_audit_dot_v1_dot_audit__service__pb2.GetAuditResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartCredit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/potluck.audit.v1.AuditService/StartCredit',
+            potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartCreditRequest.SerializeToString,
+            potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartCreditResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartGate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/potluck.audit.v1.AuditService/StartGate',
+            potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateRequest.SerializeToString,
+            potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/potluck.audit.v1.AuditService/CancelAudit',
+            potluck_dot_audit_dot_v1_dot_audit__service__pb2.CancelAuditRequest.SerializeToString,
+            potluck_dot_audit_dot_v1_dot_audit__service__pb2.CancelAuditResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/potluck.audit.v1.AuditService/ResumeAudit',
+            potluck_dot_audit_dot_v1_dot_audit__service__pb2.ResumeAuditRequest.SerializeToString,
+            potluck_dot_audit_dot_v1_dot_audit__service__pb2.ResumeAuditResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,14 @@ class AuditServiceStub:
     """Follows an audit until it ends."""
     GetAudit: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.GetAuditRequest, _audit_service_pb2.GetAuditResponse]
     """Fetches an ended audit's results."""
+    StartCredit: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.StartCreditRequest, _audit_service_pb2.StartCreditResponse]
+    """Starts sharing a team result among agents, as an audit to be watched, cancelled and fetched like any other."""
+    StartGate: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.StartGateRequest, _audit_service_pb2.StartGateResponse]
+    """Starts judging a run's checkpoints: does its reward come from cooperation?"""
+    CancelAudit: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.CancelAuditRequest, _audit_service_pb2.CancelAuditResponse]
+    """Ends an audit. What it played is kept."""
+    ResumeAudit: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.ResumeAuditRequest, _audit_service_pb2.ResumeAuditResponse]
+    """Begins an audit again that ended with an error; it goes on where it was. Does nothing to one under way or done."""
     AttributeCredit: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.AttributeCreditRequest, _audit_service_pb2.AttributeCreditResponse]
     """Shares a team result among agents."""
     LocateError: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.LocateErrorRequest, _audit_service_pb2.LocateErrorResponse]
@@ -55,6 +63,14 @@ class AuditServiceAsyncStub(AuditServiceStub):
     """Follows an audit until it ends."""
     GetAudit: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.GetAuditRequest, _audit_service_pb2.GetAuditResponse]  # type: ignore[assignment]
     """Fetches an ended audit's results."""
+    StartCredit: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.StartCreditRequest, _audit_service_pb2.StartCreditResponse]  # type: ignore[assignment]
+    """Starts sharing a team result among agents, as an audit to be watched, cancelled and fetched like any other."""
+    StartGate: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.StartGateRequest, _audit_service_pb2.StartGateResponse]  # type: ignore[assignment]
+    """Starts judging a run's checkpoints: does its reward come from cooperation?"""
+    CancelAudit: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.CancelAuditRequest, _audit_service_pb2.CancelAuditResponse]  # type: ignore[assignment]
+    """Ends an audit. What it played is kept."""
+    ResumeAudit: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.ResumeAuditRequest, _audit_service_pb2.ResumeAuditResponse]  # type: ignore[assignment]
+    """Begins an audit again that ended with an error; it goes on where it was. Does nothing to one under way or done."""
     AttributeCredit: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.AttributeCreditRequest, _audit_service_pb2.AttributeCreditResponse]  # type: ignore[assignment]
     """Shares a team result among agents."""
     LocateError: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.LocateErrorRequest, _audit_service_pb2.LocateErrorResponse]  # type: ignore[assignment]
@@ -86,6 +102,38 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_audit_service_pb2.GetAuditResponse, _abc.Awaitable[_audit_service_pb2.GetAuditResponse]]:
         """Fetches an ended audit's results."""
+
+    @_abc_1.abstractmethod
+    def StartCredit(
+        self,
+        request: _audit_service_pb2.StartCreditRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_service_pb2.StartCreditResponse, _abc.Awaitable[_audit_service_pb2.StartCreditResponse]]:
+        """Starts sharing a team result among agents, as an audit to be watched, cancelled and fetched like any other."""
+
+    @_abc_1.abstractmethod
+    def StartGate(
+        self,
+        request: _audit_service_pb2.StartGateRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_service_pb2.StartGateResponse, _abc.Awaitable[_audit_service_pb2.StartGateResponse]]:
+        """Starts judging a run's checkpoints: does its reward come from cooperation?"""
+
+    @_abc_1.abstractmethod
+    def CancelAudit(
+        self,
+        request: _audit_service_pb2.CancelAuditRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_service_pb2.CancelAuditResponse, _abc.Awaitable[_audit_service_pb2.CancelAuditResponse]]:
+        """Ends an audit. What it played is kept."""
+
+    @_abc_1.abstractmethod
+    def ResumeAudit(
+        self,
+        request: _audit_service_pb2.ResumeAuditRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_service_pb2.ResumeAuditResponse, _abc.Awaitable[_audit_service_pb2.ResumeAuditResponse]]:
+        """Begins an audit again that ended with an error; it goes on where it was. Does nothing to one under way or done."""
 
     @_abc_1.abstractmethod
     def AttributeCredit(

@@ -93,6 +93,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The run folder was written by a newer schema."""
     ERROR_REASON_UNKNOWN_AUDIT: _ErrorReason.ValueType  # 62
     """No such audit."""
+    ERROR_REASON_CANCELLED: _ErrorReason.ValueType  # 63
+    """The audit was cancelled."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a request was refused or an episode failed. Travels as google.rpc.ErrorInfo.reason (the name without the
@@ -167,6 +169,8 @@ ERROR_REASON_NEWER_SCHEMA: ErrorReason.ValueType  # 61
 """The run folder was written by a newer schema."""
 ERROR_REASON_UNKNOWN_AUDIT: ErrorReason.ValueType  # 62
 """No such audit."""
+ERROR_REASON_CANCELLED: ErrorReason.ValueType  # 63
+"""The audit was cancelled."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _LabelScheme:

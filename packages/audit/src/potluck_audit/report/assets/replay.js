@@ -1,5 +1,6 @@
 /* <game-replay>: a recorded game to scrub through. Draws scenes and frames of any game: known kinds have a picture,
-   others a labelled tile. Data: see potluck_audit/report/replay_data.py. No request ever leaves the page. */
+   others a labelled tile. Data: see potluck_audit/report/replay_data.py. No request ever leaves the page.
+   Any element with data-episode and data-step, when clicked, opens that episode at that step. */
 (() => {
 "use strict";
 const CELL = 40;
@@ -93,25 +94,33 @@ class GameReplay extends HTMLElement {
         <div class="bar"><label>Episode <select class="episode">${picks}</select></label></div>
         <div class="bar"><output class="step"></output><span class="score"></span></div>
         <svg class="board" role="img" aria-label="The game board"><g class="floor"></g><g class="moving"></g></svg>
-        <svg class="timeline" preserveAspectRatio="none" aria-hidden="true"></svg>
+        <svg class="timeline" preserveAspectRatio="none" aria-hidden="true"><g class="marks"></g><line class="cursor"></line></svg>
         <input class="frame" type="range" min="0" value="0" step="1" aria-label="Step">
         <div class="bar controls">
           <button type="button" class="play" aria-pressed="false">▶ Play</button>
           <button type="button" class="back" title="One step back (←)">‹ Step</button>
           <button type="button" class="next" title="One step on (→)">Step ›</button>
           <button type="button" class="reward" title="Next reward (.)">Next reward »</button>
+          <button type="button" class="earlier" title="Decision before ([)">‹ Decision</button>
+          <button type="button" class="later" title="Next decision (])">Decision ›</button>
+          <label>of <select class="who" aria-label="Whose decisions"></select></label>
           <label>Speed <select class="speed"><option value="1">1×</option><option value="2" selected>2×</option><option value="4">4×</option><option value="8">8×</option></select></label>
         </div>
-        <p class="hint">Keys: <kbd>←</kbd> <kbd>→</kbd> one step, <kbd>Shift</kbd> with them ten, <kbd>Home</kbd> <kbd>End</kbd>, <kbd>Space</kbd> plays, <kbd>.</kbd> next reward.</p>
+        <p class="hint">Keys: <kbd>←</kbd> <kbd>→</kbd> one step, <kbd>Shift</kbd> with them ten, <kbd>Home</kbd> <kbd>End</kbd>, <kbd>Space</kbd> plays, <kbd>.</kbd> next reward, <kbd>[</kbd> <kbd>]</kbd> decisions.</p>
       </div>
       <div class="side"><div class="minds" tabindex="0" aria-label="Menus"></div></div></div>`;
     const find = (name) => this.querySelector(name);
+    this.marks = find(".marks"); this.cursor = find(".cursor"); this.who = find(".who");
     this.board = find(".board"); this.slider = find(".frame"); this.minds = find(".minds");
     this.slider.addEventListener("input", () => { this.pause(); this.show(+this.slider.value); });
     find(".episode").addEventListener("change", (e) => this.open(+e.target.value));
     find(".play").addEventListener("click", () => (this.timer ? this.pause() : this.play()));
     find(".back").addEventListener("click", () => this.step(-1));
     find(".next").addEventListener("click", () => this.step(1));
+    find(".earlier").addEventListener("click", () => this.decide(-1));
+    find(".later").addEventListener("click", () => this.decide(1));
+    this.marks.addEventListener("click", (e) => { const at = e.target.dataset.at; if (at) { this.pause(); this.show(+at); } });
+    document.addEventListener("click", (e) => { const to = e.target.closest("[data-episode][data-step]"); if (to) this.jump(to.dataset.episode, +to.dataset.step); });
     find(".reward").addEventListener("click", () => this.jumpToReward());
     find(".speed").addEventListener("change", () => { if (this.timer) { this.pause(); this.play(); } });
     find(".replay").addEventListener("keydown", (e) => this.key(e));
@@ -123,7 +132,7 @@ class GameReplay extends HTMLElement {
     const far = e.shiftKey ? 10 : 1;
     const act = { ArrowRight: () => this.step(far), ArrowLeft: () => this.step(-far), Home: () => this.step(-Infinity),
       End: () => this.step(Infinity), PageDown: () => this.step(10), PageUp: () => this.step(-10),
-      " ": () => (this.timer ? this.pause() : this.play()), ".": () => this.jumpToReward() }[e.key];
+      " ": () => (this.timer ? this.pause() : this.play()), ".": () => this.jumpToReward(), "[": () => this.decide(-1), "]": () => this.decide(1) }[e.key];
     if (act) { e.preventDefault(); act(); }
   }
 
@@ -138,11 +147,37 @@ class GameReplay extends HTMLElement {
       return `<g transform="translate(${x * CELL} ${y * CELL})">${tile(e.kinds[kind], x, y)}</g>`;
     }).join("");
     this.rewards = e.frames.flatMap((f, i) => (i && f[1] > e.frames[i - 1][1] ? [i] : []));
-    const last = Math.max(1, e.frames.length - 1), line = this.querySelector(".timeline");
-    line.setAttribute("viewBox", `0 0 ${last} 10`);
-    line.innerHTML = this.rewards.map((i) => `<rect class="tick" x="${i - last / 500}" width="${last / 250}" height="10"/>`).join("");
+    const frameOf = new Map(e.frames.map((f, i) => [f[0], i]));
+    this.decisions = e.menus.map((m) => ({ seat: m.seat, frame: frameOf.get(m.at) ?? 0 })).sort((a, b) => a.frame - b.frame || a.seat - b.seat);
+    this.who.innerHTML = `<option value="-1">any agent</option>` + e.agents.map((a, seat) => `<option value="${seat}">${esc(a)}</option>`).join("");
+    this.timeline();
     this.slider.max = e.frames.length - 1;
     this.show(0);
+  }
+
+  /* One row of ticks an agent, a tick a decision; the first row are rewards. */
+  timeline() {
+    const e = this.episode, last = Math.max(1, e.frames.length - 1), tall = 10 + 7 * e.agents.length, line = this.querySelector(".timeline");
+    line.setAttribute("viewBox", `0 0 ${last} ${tall}`);
+    line.style.height = `${tall}px`;
+    this.cursor.setAttribute("y2", tall);
+    const box = (kind, at, y, high, more) => `<rect class="${kind}" x="${at - last / 500}" y="${y}" width="${last / 250}" height="${high}" ${more}/>`;
+    this.marks.innerHTML = this.rewards.map((i) => box("tick", i, 0, 8, "")).join("") +
+      this.decisions.map((d) => box("decided", d.frame, 10 + 7 * d.seat, 5, `fill="${agentColour(d.seat)}" data-at="${d.frame}"`)).join("");
+  }
+  decide(by) {
+    this.pause();
+    const own = this.decisions.filter((d) => +this.who.value < 0 || d.seat === +this.who.value);
+    const next = by > 0 ? own.find((d) => d.frame > this.at) : own.findLast((d) => d.frame < this.at);
+    if (next) this.show(next.frame);
+  }
+  jump(id, step) {
+    const index = this.data.episodes.findIndex((e) => e.id === id);
+    if (index < 0) return;
+    this.open(index);
+    this.show(Math.max(0, this.episode.frames.findIndex((f) => f[0] >= step)));
+    this.scrollIntoView({ block: "start" });
+    this.querySelector(".replay").focus({ preventScroll: true });
   }
 
   step(by) { this.pause(); this.show(this.at + by); }
@@ -156,6 +191,7 @@ class GameReplay extends HTMLElement {
     this.querySelector(".moving").innerHTML = drawn.map(sprite).join("");
     this.board.dataset.step = step;
     this.slider.value = this.at;
+    this.cursor.setAttribute("x1", this.at); this.cursor.setAttribute("x2", this.at);
     this.slider.setAttribute("aria-valuetext", `step ${step}`);
     this.querySelector(".step").value = `step ${step} / ${e.frames[last][0]}`;
     this.querySelector(".score").textContent = `${+gained.toFixed(2)} ${e.unit}`;
@@ -174,7 +210,9 @@ class GameReplay extends HTMLElement {
       return `<li class="${chosen ? "chosen" : ""}${p === null ? " bare" : ""}"${chosen ? ' aria-current="true"' : ""}><b>${esc(letter)}</b><span class="t">${esc(text)}</span>${share}</li>`;
     }).join("");
     const age = step - menu.at;
-    return `<section class="mind" data-seat="${seat}" data-decided="${menu.at}">${head}<p class="hint">Menu at step ${menu.at}${age ? `, ${age} step${age > 1 ? "s" : ""} ago` : ", now"}</p><ol>${rows}</ol></section>`;
+    const took = menu.took === null ? "" : `, ${menu.took} step${menu.took === 1 ? "" : "s"}`;
+    const came = menu.outcome ? `<p class="outcome">Outcome: ${esc(menu.outcome.replaceAll("_", " "))}${took}${menu.credit === null ? "" : `; credit <b>${menu.credit < 0 ? "−" : "+"}${Math.abs(menu.credit).toFixed(3)}</b> ${esc(e.unit)}`}</p>` : "";
+    return `<section class="mind" data-seat="${seat}" data-decided="${menu.at}">${head}<p class="hint">Menu at step ${menu.at}${age ? `, ${age} step${age > 1 ? "s" : ""} ago` : ", now"}</p><ol>${rows}</ol>${came}</section>`;
   }
 
   play() {

@@ -1,0 +1,161 @@
+"""What follows from a substrate's map alone, as sets of cells in bits: views, neighbourhoods, beams and places.
+
+A set of cells is a whole number with bit y * width + x for each of them: intersections and counts of what an agent sees
+are single operations on numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from potluck_envs.meltingpot.frame import Cell, Stance
+from potluck_envs.meltingpot.level import Level, level
+from potluck_optionlib.planners import FAR, Pose
+from potluck_optionlib.planners.motion import driving
+
+MOTION = driving("FORWARD", "TURN_LEFT", "TURN_RIGHT", "BACKWARD", "STEP_LEFT", "STEP_RIGHT", "NOOP")
+"""Moves are seen from the facing. Agents move one after the other, in an order that the engine draws."""
+FACINGS = "NESW"
+STEPS = ((0, -1), (1, 0), (0, 1), (-1, 0))
+"""Ahead, by facing: 0 to 3 for N, E, S, W."""
+REACH = 6
+"""Steps within which things are in reach of an agent: instances of options on single cells."""
+RAYS = (((1, 0), (2, 0), (3, 0)), ((0, -1), (1, -1), (2, -1)), ((0, 1), (1, 1), (2, 1)))
+"""Cells (ahead, to the right) that a beam of length 3 and radius 1 passes. Each ray ends at the first thing it hits."""
+
+
+class Shot(NamedTuple):
+    """A pose from which a beam gets to a cell."""
+
+    pose: Pose
+    before: int
+    """Cells that the ray passes first; whatever it hits there stops it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of the map with a name."""
+
+    name: str
+    text: str
+    """Its middle, "(x,y)"."""
+    cells: frozenset[Cell]
+
+
+class Ground:
+    """A level and what can be looked up about it."""
+
+    def __init__(self, level: Level) -> None:
+        self.level = level
+        self.floor = level.floor()
+        size = level.width * level.height
+        self.cells = [(i % level.width, i // level.width) for i in range(size)]
+        self.bit: Mapping[Cell, int] = {cell: 1 << i for i, cell in enumerate(self.cells)}
+        self.poses: Mapping[Stance, Pose] = {
+            (x, y, f): Pose(x, y, FACINGS[f]) for x, y in self.cells for f in range(len(FACINGS))
+        }
+        self._index = {cell: i for i, cell in enumerate(sorted(self.floor))}
+        self._steps = _all_steps(list(self._index))
+        self._near: dict[Cell, int] = {}
+        self._views: dict[Stance, int] = {}
+        self._shots: dict[Cell, tuple[Sequence[Shot], bytes]] = {}
+
+    def mask(self, cells: Iterable[Cell]) -> int:
+        """A set of cells as a number."""
+        return sum(self.bit[cell] for cell in set(cells))
+
+    def listed(self, mask: int) -> Iterator[Cell]:
+        """The cells of a set, in reading order."""
+        while mask:
+            low = mask & -mask
+            yield self.cells[low.bit_length() - 1]
+            mask ^= low
+
+    def view(self, stance: Stance) -> int:
+        """The cells in an agent's window, as the substrate defines it. Walls hide nothing."""
+        seen = self._views.get(stance)
+        if seen is None:
+            x, y, facing = stance
+            (ax, ay), (rx, ry) = STEPS[facing], STEPS[(facing + 1) % 4]
+            window = self.level.view
+            around = (
+                (x + a * ax + r * rx, y + a * ay + r * ry)
+                for a in range(-window.behind, window.ahead + 1)
+                for r in range(-window.left, window.right + 1)
+            )
+            seen = self._views[stance] = self.mask(cell for cell in around if cell in self.bit)
+        return seen
+
+    def near(self, cell: Cell) -> int:
+        """The cells within `REACH` steps."""
+        near = self._near.get(cell)
+        if near is None:
+            row = self._steps[self._index[cell]].tolist()
+            near = self._near[cell] = self.mask(c for c, steps in zip(self._index, row, strict=True) if steps <= REACH)
+        return near
+
+    def steps(self, start: Cell, end: Cell) -> int:
+        """Steps from cell to cell, nobody being in the way."""
+        return int(self._steps[self._index[start], self._index[end]])
+
+    def shots(self, stance: Stance, target: Cell) -> Iterator[Shot]:
+        """Every pose from which a beam can get to a cell, the soonest first for an agent that stands here."""
+        shots, order = self._shots.get(target) or self._aimed(target)
+        x, y, facing = stance
+        start = (self._index[x, y] * len(FACINGS) + facing) * len(shots)
+        for i in order[start : start + len(shots)]:
+            yield shots[i]
+
+    def _aimed(self, target: Cell) -> tuple[Sequence[Shot], bytes]:
+        """The shots at a cell, and their order by walk and turn for each stance."""
+        shots = list(self._from_around(target))
+        walks = self._steps[[self._index[shot.pose.x, shot.pose.y] for shot in shots]]
+        turns = np.array([[(FACINGS.index(s.pose.facing) - f) % 4 for f in range(4)] for s in shots], np.int16)
+        steps = walks[:, :, None] + np.minimum(turns, 4 - turns)[:, None, :]
+        order = steps.reshape(len(shots), -1).argsort(axis=0, kind="stable").T.astype(np.uint8).tobytes()
+        self._shots[target] = (shots, order)
+        return shots, order
+
+    def _from_around(self, target: Cell) -> Iterator[Shot]:
+        for facing in range(len(FACINGS)):
+            (ax, ay), (rx, ry) = STEPS[facing], STEPS[(facing + 1) % 4]
+            for ray in RAYS:
+                for number, (ahead, right) in enumerate(ray):
+                    x, y = target[0] - ahead * ax - right * rx, target[1] - ahead * ay - right * ry
+                    passed = [(x + a * ax + r * rx, y + a * ay + r * ry) for a, r in ray[:number]]
+                    if (x, y) in self.floor and all(cell in self.floor for cell in passed):
+                        yield Shot(self.poses[x, y, facing], self.mask(passed))
+
+
+def _all_steps(cells: Sequence[Cell]) -> NDArray[np.int16]:
+    """[start, end]: steps between all cells of a floor; FAR where there is no way."""
+    index = {cell: i for i, cell in enumerate(cells)}
+    nobody = len(cells)
+    beside = np.array([[index.get((x + dx, y + dy), nobody) for dx, dy in STEPS] for x, y in cells])
+    steps = np.full((nobody, nobody), FAR, np.int16)
+    edge = np.eye(nobody, nobody + 1, dtype=bool)
+    for count in range(FAR):
+        steps[edge[:, :nobody]] = count
+        edge[:, :nobody] = edge[:, beside].any(axis=2) & (steps == FAR)
+        if not edge.any():
+            break
+    return steps
+
+
+@lru_cache(maxsize=8)
+def ground(substrate: str) -> Ground:
+    """The ground of a substrate, worked out once. Raises UnknownGame, or EngineUnavailable without Melting Pot."""
+    return Ground(level(substrate))
+
+
+def middle(cells: Iterable[Cell]) -> Cell:
+    """The cell of a set that is nearest to its centre."""
+    known = sorted(cells)
+    x, y = (sum(axis) / len(known) for axis in zip(*known, strict=True))
+    return min(known, key=lambda cell: (cell[0] - x) ** 2 + (cell[1] - y) ** 2)

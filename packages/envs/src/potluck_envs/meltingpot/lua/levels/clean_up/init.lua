@@ -1,0 +1,1 @@
+return require('potluck.level')('meltingpot.lua.levels.clean_up.components')

@@ -1,0 +1,1 @@
+return require('potluck.level')('meltingpot.lua.levels.commons_harvest.components')

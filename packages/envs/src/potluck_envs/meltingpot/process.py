@@ -1,0 +1,187 @@
+"""A core in a supervised process of its own: what kills an engine costs one episode.
+
+`ProcessCore` has the methods of `Core`. An engine that dies raises EngineCrashed with the last lines that it wrote, one
+that does not answer in time is killed and raises EngineTimeout; the core is of no use after that, a new one is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from potluck_envs.errors import EngineCrashed, EngineTimeout
+from potluck_envs.meltingpot import nursery as child
+from potluck_envs.meltingpot import stack
+from potluck_envs.meltingpot.frame import Change
+from potluck_envs.meltingpot.substrates import Substrate
+from potluck_envs.meltingpot.wire import receive, send
+
+TIMEOUT_SECONDS = 25.0
+"""Below the env server's time-out for a whole worker, so that an engine that hangs loses only its own episode."""
+BUILD_SECONDS = 120.0
+"""For the first answer, which waits for a build where the nursery has none of the kind."""
+_TAIL_BYTES = 4000
+_FOLDERS = re.compile(r"(?:/[^\s/:'\"]+)+/")
+
+log = logging.getLogger(__name__)
+
+
+class Nursery:
+    """The nursery of this process, spawned when it is first needed and again when it has died."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._control: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = os.getpid()
+
+    def new(self, options: child.Options) -> tuple[socket.socket, int, IO[bytes]]:
+        """A new engine process: its socket, its pid, and the file with what it writes to stderr."""
+        stack.lab2d_is_there()
+        ours, theirs = socket.socketpair()
+        errors = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process)
+        ours.settimeout(BUILD_SECONDS)
+        with self._lock, theirs:
+            try:
+                socket.send_fds(self._running(), [b"+"], [theirs.fileno(), errors.fileno()])
+            except OSError:
+                self._control = None
+                socket.send_fds(self._running(), [b"+"], [theirs.fileno(), errors.fileno()])
+        try:
+            send(ours, options)
+            return ours, receive(ours), errors
+        except TimeoutError:
+            self._stop()
+            raise EngineTimeout(BUILD_SECONDS) from None
+        except (EOFError, OSError) as error:
+            raise EngineCrashed(_cause(errors, "it could not be built")) from error
+
+    def _running(self) -> socket.socket:
+        if self._owner != os.getpid():
+            self._control, self._process, self._owner = None, None, os.getpid()
+        if self._control is None or self._process is None or self._process.poll() is not None:
+            self._stop()
+            self._control, theirs = socket.socketpair()
+            with theirs:
+                command = [sys.executable, "-m", child.__name__, str(theirs.fileno())]
+                environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+                self._process = subprocess.Popen(
+                    command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment
+                )
+        return self._control
+
+    def _stop(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+_nursery = Nursery()
+
+
+class ProcessCore:
+    """The parent's side of one engine process."""
+
+    def __init__(
+        self,
+        substrate: Substrate,
+        horizon: int | None,
+        stochastic_ending: bool,
+        timeout: float = TIMEOUT_SECONDS,
+    ) -> None:
+        self._look_after(*_nursery.new((substrate.name, horizon, stochastic_ending)), timeout)
+
+    @classmethod
+    def of(cls, sock: socket.socket, pid: int, errors: IO[bytes], timeout: float) -> ProcessCore:
+        """Looks after an engine process that serves a socket; `errors` is what its stderr goes to."""
+        core = cls.__new__(cls)
+        core._look_after(sock, pid, errors, timeout)
+        return core
+
+    def _look_after(self, sock: socket.socket, pid: int, errors: IO[bytes], timeout: float) -> None:
+        self._sock, self.pid, self._errors, self._timeout = sock, pid, errors, timeout
+        sock.settimeout(timeout)
+
+    def start(self, seed: int) -> Change:
+        """Begins an episode."""
+        return Change(*self._ask(child.START, seed))
+
+    def advance(self, actions: bytes) -> Change:
+        """Plays one primitive per agent."""
+        return Change(*self._ask(child.ADVANCE, actions))
+
+    def replay(self, agents: int, begun: int, moves: bytes, reseeds: Sequence[tuple[int, int]]) -> None:
+        """Plays many steps of which nothing is told."""
+        self._ask(child.REPLAY, agents, begun, moves, tuple(map(tuple, reseeds)))
+
+    def reseed(self, seed: int) -> None:
+        """Seeds the randomness of everything that follows."""
+        self._ask(child.RESEED, seed)
+
+    def observe(self, name: str) -> NDArray[Any]:
+        """Any observation of the engine's."""
+        data, shape, kind = self._ask(child.OBSERVE, name)
+        return np.frombuffer(data, np.dtype(kind)).reshape(shape)
+
+    def fork(self, timeout: float | None = None) -> ProcessCore:
+        """An exact copy that goes on by itself."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # The descriptor follows when it is waited for: read together with the request, it would be lost.
+            self._ask(child.FORK)
+            socket.send_fds(self._sock, [b"+"], [theirs.fileno()])
+            pid = self._answer()
+        return ProcessCore.of(ours, pid, self._errors, timeout or self._timeout)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._sock.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_sock"):
+            self._sock.close()
+
+    def _ask(self, *request: Any) -> Any:
+        try:
+            send(self._sock, request)
+        except OSError as error:
+            raise EngineCrashed(_cause(self._errors, "its process is gone")) from error
+        return self._answer()
+
+    def _answer(self) -> Any:
+        try:
+            return receive(self._sock)
+        except TimeoutError:
+            os.kill(self.pid, signal.SIGKILL)
+            self.close()
+            raise EngineTimeout(self._timeout) from None
+        except (EOFError, OSError) as error:
+            self.close()
+            raise EngineCrashed(_cause(self._errors, "its process ended without a word")) from error
+
+
+def _cause(errors: IO[bytes], otherwise: str) -> str:
+    """Why an engine died: the last line that it wrote, without folders; the log has more of it."""
+    size = errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, size - _TAIL_BYTES))
+    written = errors.read().decode("utf-8", "replace").strip()
+    if written:
+        log.error("an engine of Melting Pot died and wrote:\n%s", written)
+    last = written.splitlines()[-1].strip() if written else otherwise
+    return f"Melting Pot's engine died: {_FOLDERS.sub('', last)}"
