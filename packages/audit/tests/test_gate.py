@@ -8,6 +8,7 @@ import pytest
 
 from potluck.audit.v1 import audit_service_pb2 as pb
 from potluck.play import EnvPool, PolicyClient
+from potluck.policy.v1 import policy_service_pb2 as policy_pb
 from potluck.rpc.errors import PotluckError, from_status, typed_errors
 from potluck_audit.cli import main
 from potluck_audit.counterfactual import playing
@@ -16,7 +17,7 @@ from potluck_audit.errors import CorruptRecords, InvalidRequest, NewerSchema, Un
 from potluck_audit.verdict.checkpoints import pick, read_checkpoints
 from potluck_audit.verdict.gate import GateRequest, run_gate
 
-from .pantry import AGENTS, BASE, DIGESTS, GAME, IDLE, TIRELESS, BrokeEnv, PantryEnv, StrikingEnv
+from .pantry import AGENTS, BASE, DIGESTS, GAME, IDLE, TIRELESS, BrokeEnv, PantryEnv, PantryPolicy, StrikingEnv
 from .test_service import house, recorded
 
 LAZY = dict.fromkeys(AGENTS, DIGESTS["agent_1"])
@@ -144,6 +145,39 @@ async def test_a_checkpoint_of_another_base_is_refused(trained):
     async with house() as here:
         with pytest.raises(PotluckError, match="differ in their frozen base"):
             await gate(here, run)
+
+
+async def test_servers_of_another_library_or_base_are_refused(trained):
+    class OtherLibrary(PantryEnv):
+        async def ListGames(self, request, context):
+            reply = await super().ListGames(request, context)
+            reply.games[0].library_digest = "f" * 64
+            return reply
+
+    class OtherBase(PantryPolicy):
+        async def Describe(self, request, context):
+            return policy_pb.DescribeResponse(base_digest="e" * 64, max_batch=64)
+
+    run = trained(LAZY, TEAM)
+    async with house(OtherLibrary()) as here:
+        with pytest.raises(PotluckError, match="made with option library cccccccccccc") as caught:
+            await gate(here, run)
+        assert caught.value.reason == "REPLAY_DIVERGED"
+    async with house(policy=OtherBase()) as here:
+        with pytest.raises(PotluckError, match="the policy server has eeeeeeeeeeee") as caught:
+            await gate(here, run)
+        assert caught.value.reason == "WRONG_BASE"
+    assert not (run / "audit" / "coalitions").exists()
+
+
+async def test_an_audit_says_the_verdict_of_the_evaluated_team(tmp_path, write_run):
+    async with house() as here:
+        run = write_run(tmp_path / "demo", await recorded(here))
+        await here.audit(run, services=here.services)
+    notes = json.loads((run / "audit" / "results.json").read_text())["notes"]
+    assert any(
+        note.startswith("Verdict on eval/trained (with noop partners): cooperative, for synergy") for note in notes
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from potluck_audit.counterfactual.coalitions import Players
 from potluck_audit.credit import Budget
 from potluck_audit.errors import CannotWrite, InvalidRequest
 from potluck_audit.intervals import Intervals
+from potluck_audit.kept import found_before, told_of
 from potluck_audit.played import cooperate, diversify
 from potluck_audit.progress import OnStage
 from potluck_audit.recorded import compare_seeds, measure
@@ -74,6 +75,7 @@ async def _run(request: AuditRequest, on_stage: OnStage) -> AuditOutcome:
     run = await asyncio.to_thread(load_run, request.run, request.sets)
     intervals = Intervals(request.confidence)
     results = await asyncio.to_thread(measure, run, intervals, on_stage)
+    results.decoupling, results.blame = await asyncio.to_thread(found_before, run.path)
     if request.seeds:
         on_stage("comparing training seeds", 0, 0)
         results.metrics += await asyncio.to_thread(compare_seeds, run, request.seeds, intervals)
@@ -83,7 +85,8 @@ async def _run(request: AuditRequest, on_stage: OnStage) -> AuditOutcome:
         policy = await stack.enter_async_context(PolicyClient(request.policy)) if request.policy else None
         if envs:
             on_stage("replaying episodes", 0, 0)
-            replayed, check = await fetch(picks(s for s in results.sets if s.name != TRAIN), envs)
+            chosen = picks((s for s in results.sets if s.name != TRAIN), told_of(results.blame))
+            replayed, check = await fetch(chosen, envs)
             results.checks.append(check)
         players = Players(envs, policy, run.path, greedy=run.greedy) if envs else None
         await cooperate(results, players, Budget(request.coalitions), intervals, on_stage)

@@ -13,6 +13,7 @@ from potluck_audit.commands.console import SERVICE, tell
 from potluck_audit.commands.credit import CreditCommand
 from potluck_audit.commands.figures import FiguresCommand
 from potluck_audit.commands.gate import GateCommand
+from potluck_audit.commands.paper import PaperCommand
 from potluck_audit.commands.run import RunCommand
 from potluck_audit.commands.serve import ServeCommand
 from potluck_audit.commands.swap import SwapCommand
@@ -27,6 +28,7 @@ Command = (
     | Annotated[SwapCommand, tyro.conf.subcommand("swap")]
     | Annotated[TableCommand, tyro.conf.subcommand("table")]
     | Annotated[FiguresCommand, tyro.conf.subcommand("figures")]
+    | Annotated[PaperCommand, tyro.conf.subcommand("paper")]
     | Annotated[WhoWhenCommand, tyro.conf.subcommand("whowhen")]
 )
 

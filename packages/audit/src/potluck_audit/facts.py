@@ -51,7 +51,7 @@ def _number(episode: Episode) -> str:
 
 
 def _span(seeds: list[int]) -> str:
-    if len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1)):
+    if len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1:  # each once, in order; they may be 64 bits apart
         return f"{seeds[0]} to {seeds[-1]}"
     return ", ".join(map(str, seeds[:8])) + (f" and {len(seeds) - 8} more" if len(seeds) > 8 else "")
 

@@ -18,6 +18,7 @@ from potluck_audit.progress import OnStage
 from potluck_audit.recorded import SOLO, TRAINED
 from potluck_audit.results import AuditResults
 from potluck_audit.shapley import coalitions
+from potluck_audit.verdict.recorded import verdict_notes
 
 PLAYS_AGAIN = "the team plays again as recorded"
 ANSWERS_AGAIN = "the policies answer as recorded"
@@ -65,6 +66,7 @@ async def cooperate(
             results.checks.append(Check(PLAYS_AGAIN, team.name, True, f"{verified} episodes, same trajectories"))
     if len(values.returns) > 1:
         results.metrics += cooperation(values, team.name, team.unit, intervals)
+    results.notes += verdict_notes(values, team, intervals)
     if orders:
         found = sampled_credit(values, orders, team.name, team.unit, intervals)
     elif is_complete(values):

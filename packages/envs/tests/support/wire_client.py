@@ -12,7 +12,7 @@ from potluck.env.v1 import env_service_pb2 as pb
 from potluck.env.v1 import env_service_pb2_grpc as grpc_stubs
 from potluck.rpc.errors import from_status
 
-PATIENCE = 60
+PATIENCE = 300
 
 
 class Stream:

@@ -71,6 +71,8 @@ class Expansion:
             turn.goal = (self._grid.targets[way.target],)
         elif isinstance(executor, Enter):
             turn.goal = self._area(agent, instance, executor)[0]
+            if arrived:  # There from the start: it ends with this step, whether others make it leave or not.
+                walker.wish, turn.last = Wish.HOLD, True
         elif way.steps > 0:
             facing = self._grid.facings[walker.pose % len(self._grid.facings)]
             turn.act, turn.acts_last = self._grid.motion.turns[facing, way.facing or facing][0], False

@@ -15,13 +15,15 @@ from potluck_audit.intervals import Intervals
 from potluck_audit.metrics.metric import EpisodeSet, Metric
 from potluck_audit.statistics import jackknife
 
+WAIT = "wait"
+WITHOUT_WAIT = "without_wait"
 WEIGHTINGS = ("decisions", "time")
 
 
 def option_names(episodes: EpisodeSet) -> tuple[str, ...]:
     """Option types that were chosen at least once, by name, waiting last."""
     names = {o.option for e in episodes.episodes for o in e.options}
-    return tuple(sorted(names, key=lambda name: (name == "wait", name)))
+    return tuple(sorted(names, key=lambda name: (name == WAIT, name)))
 
 
 def option_counts(episodes: EpisodeSet, names: tuple[str, ...], weighting: str) -> NDArray[np.float64]:
@@ -63,7 +65,7 @@ def option_shares(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
 
 
 def divergence(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
-    """Jensen-Shannon divergence between agents; undefined while an agent has no option."""
+    """Jensen-Shannon divergence between agents, with and without waiting; undefined while an agent has no option."""
     names, agents = option_names(episodes), episodes.agents
     if len(agents) < 2:
         return []
@@ -72,4 +74,8 @@ def divergence(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
         counts = option_counts(episodes, names, weighting)
         estimate = jackknife(jensen_shannon, counts, intervals)
         metrics.append(Metric(f"option_divergence_{weighting}", episodes.name, estimate, unit="bits"))
+        if busy := [place for place, name in enumerate(names) if name != WAIT]:
+            active = jackknife(jensen_shannon, counts[:, :, busy], intervals)
+            name = f"option_divergence_{weighting}"
+            metrics.append(Metric(name, episodes.name, active, key=WITHOUT_WAIT, unit="bits"))
     return metrics

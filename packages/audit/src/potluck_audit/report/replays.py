@@ -14,8 +14,11 @@ from potluck_audit.report.replay_data import ReplayedEpisode
 CHECK = "recorded episodes execute again to the same trajectory"
 
 
-def picks(groups: Iterable[EpisodeSet]) -> list[tuple[str, Episode]]:
-    """Best, median and worst of the trained team; the median of every other one. Solo games come last."""
+def picks(groups: Iterable[EpisodeSet], also: Sequence[str] = ()) -> list[tuple[str, Episode]]:
+    """Best, median and worst of the trained team; the median of every other one. Solo games come last.
+
+    Episodes of which something is told (`also`, by id) stand before the others of their set.
+    """
     chosen: list[tuple[str, Episode]] = []
     for group in sorted(groups, key=lambda g: (g.name != "eval/trained", g.name.startswith("eval/solo"), g.name)):
         ranked = sorted((e for e in group.episodes if e.recording), key=lambda e: (-(e.team_return or 0.0), e.seed))
@@ -24,7 +27,8 @@ def picks(groups: Iterable[EpisodeSet]) -> list[tuple[str, Episode]]:
         places = {"median": (len(ranked) - 1) // 2}
         if group.name == "eval/trained":
             places = {"best": 0, **places, "worst": len(ranked) - 1}
-        for word, place in places.items():
+        told = {f"told of, {place + 1}.": place for place, e in enumerate(ranked) if e.episode_id in also}
+        for word, place in {**told, **places}.items():
             episode = ranked[place]
             if all(episode is not other for _, other in chosen):
                 label = group.name.removeprefix("eval/").replace("/", " ")

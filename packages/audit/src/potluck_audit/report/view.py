@@ -76,6 +76,10 @@ class View:
         """What blame found, where it was run."""
         return self.results.blame if isinstance(self.results, AuditResults) else None
 
+    def seat(self, agent: str) -> int:
+        """Of an agent of the team; -1 for others."""
+        return self.team.agents.index(agent) if self.team and agent in self.team.agents else -1
+
     @property
     def unit(self) -> str:
         return self.results.unit

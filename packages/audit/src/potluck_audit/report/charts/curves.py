@@ -48,8 +48,9 @@ def curves(
     across: str = "round",
     percent: bool = False,
     said: str = "",
+    marks: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """Empty where no point has a value."""
+    """Empty where no point has a value. `marks` are named places on the axis."""
     known = [_seen(p, s.dots) for s in series for p in s.points if p.estimate.value is not None]
     levels = [level for level in levels if level.estimate.value is not None]
     if not known:
@@ -58,6 +59,8 @@ def curves(
     body = frame.grid(across, percent)
     for level in levels:
         body += frame.level(level)
+    for at, name in marks:
+        body += frame.mark(at, name)
     for one in series:
         body += frame.dots(one) if one.dots else frame.line(one)
     body += frame.names([s for s in series if not s.dots], levels)
@@ -110,6 +113,12 @@ class _Frame:
             )
         at = self.y(value or 0.0)
         return [*body, canvas.line(LEFT, at, right, at, f"level {level.name}")]
+
+    def mark(self, at: float, name: str) -> list[str]:
+        return [
+            canvas.line(self.x(at), TOP, self.x(at), HEIGHT - BOTTOM, f"place {name}"),
+            canvas.text(self.x(at) + 3, TOP + 8, name),
+        ]
 
     def dots(self, series: Series) -> list[str]:
         return [

@@ -94,8 +94,8 @@ def _bands(
         body.append(_band(EDGE, starts[one.giver], half - BOX / 2, stored[place], wide, one.giver, words))
         body.append(_band(half + BOX / 2, taken[place], canvas.WIDTH - EDGE, ends[one.taker], wide, one.giver, words))
         if wide >= 11:
-            y = (taken[place] + ends[one.taker] + wide) / 2 + 4
-            body.append(canvas.text((half + canvas.WIDTH - EDGE) / 2, y, f"{one.amount:.1f}", "middle", "on"))
+            y = ends[one.taker] + wide / 2 + 4
+            body.append(canvas.text(canvas.WIDTH - EDGE - 20, y, f"{one.amount:.1f}", "middle", "on"))
         starts[one.giver] += wide
         stored[place] += wide
         taken[place] += wide

@@ -34,6 +34,7 @@ MEASURES = (
 TEAM = (
     Row("divergence by decisions, bits", "option_divergence_decisions", digits=3),
     Row("divergence by time, bits", "option_divergence_time", digits=3),
+    Row("the same without waiting", "option_divergence_time", "without_wait", digits=3),
     Row("information by decisions, I/H(option)", "option_information_decisions", "per_option", digits=3),
     Row("information by time, I/H(option)", "option_information_time", "per_option", digits=3),
     Row("role kept between episodes", "role_persistence", "episodes", percent=True),

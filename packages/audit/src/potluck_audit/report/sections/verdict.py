@@ -5,7 +5,7 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from potluck_audit.intervals import UNDEFINED
-from potluck_audit.report.numbers import MINUS, Table, figure, interval, number, p_value
+from potluck_audit.report.numbers import ABSENT, MINUS, Cell, Table, figure, interval, number
 from potluck_audit.report.sections.section import Section
 from potluck_audit.report.templates import fill_in
 from potluck_audit.report.view import View
@@ -43,27 +43,30 @@ def _headline(last: CheckpointVerdict) -> dict[str, str]:
     return {
         "kind": KINDS[last.verdict],
         "word": str(last.verdict).capitalize(),
-        "reason": f"{last.reason} (Checkpoint of round {last.round}, {last.episodes} episodes.)",
+        "reason": f"For {last.reason} (checkpoint of round {last.round}, {last.episodes} episodes, others act by "
+        f"{last.baseline}).",
     }
 
 
+MEASURES = {
+    "synergy_share": "synergy, share of return",
+    "least_needed": "least needed agent, share",
+    "made_together": "made together",
+    "constructive_handoffs": "constructive hand-offs per delivery",
+    "least_active": "least active agent",
+}
+
+
 def _checkpoints(found: Decoupling) -> Table:
-    """Reward and cooperation side by side, a checkpoint a row."""
-    agents = list(dict.fromkeys(m.agent for c in found.checkpoints for m in c.metrics if m.name == "necessity"))
-    rows = []
-    for one in found.checkpoints:
-        baseline = one.baseline
-        rows.append(
-            (
-                str(one.round),
-                str(one.verdict),
-                figure(one.find("return")),
-                figure(one.find("synergy", "", baseline)),
-                *(figure(one.find("necessity", agent, baseline)) for agent in agents),
-            )
-        )
-    header = ("after round", "verdict", "return", "synergy", *(f"necessity of {agent}" for agent in agents))
-    return Table(f"Verdict of every checkpoint, in {found.unit} per episode.", header, rows, labels=2)
+    """Reward and cooperation side by side, a checkpoint a row, and the baselines on the same seeds below."""
+    names = [name for name in MEASURES if any(c.find(name) for c in found.checkpoints)]
+    rows: list[tuple[Cell, ...]] = [
+        (f"round {c.round}", str(c.verdict), figure(c.find("return")), *(figure(c.find(name)) for name in names))
+        for c in found.checkpoints
+    ]
+    rows += [(f"{m.key} team", "", figure(m), *(ABSENT for _ in names)) for m in found.references]
+    header = ("checkpoint", "verdict", f"return, {found.unit}", *(MEASURES[name] for name in names))
+    return Table("Verdict of every checkpoint, with the frozen and the uniform team.", header, rows, labels=2)
 
 
 def _comparisons(found: Decoupling) -> Table:
@@ -77,7 +80,10 @@ def _comparisons(found: Decoupling) -> Table:
 
 
 def _p(value: float | None) -> Markup:
-    return p_value(None) if value is None else Markup("&lt; 0.001") if value < 0.001 else Markup(f"{value:.3f}")
+    """None where it cannot be tested."""
+    if value is None:
+        return Markup("undefined")
+    return Markup("&lt; 0.001") if value < 0.001 else Markup(f"{value:.3f}")
 
 
 def _cards(view: View) -> list[tuple[str, str]]:

@@ -1,0 +1,49 @@
+"""What other commands found about a run and left in its `audit/` folder, for the report to show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from potluck_audit.errors import CorruptRecords, NewerSchema
+from potluck_audit.verdict.saved import load_verdict
+from potluck_audit.verdict.verdict import Decoupling
+
+BLAME = Path("audit") / "blame" / "blame.json"
+BLAME_VERSION = 1
+MOST = 4
+"""Episodes that are replayed because something is told of them."""
+
+
+def found_before(run: Path) -> tuple[Decoupling | None, Mapping[str, Any] | None]:
+    """The gate's verdict and blame's findings, None where the command was not run.
+
+    Raises CorruptRecords and NewerSchema: a report without a verdict that was found would mislead.
+    """
+    return load_verdict(run), _blame(run / BLAME)
+
+
+def _blame(file: Path) -> Mapping[str, Any] | None:
+    if not file.exists():
+        return None
+    try:
+        data: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if data["schema_version"] > BLAME_VERSION:
+            raise NewerSchema(file, data["schema_version"], BLAME_VERSION)
+        for part in ("located", "shares", "agreement"):
+            if not isinstance(data[part], list):
+                raise TypeError(part)
+    except (ValueError, OSError, KeyError, TypeError) as broken:
+        raise CorruptRecords(file, f"{type(broken).__name__} {broken}"[:200]) from broken
+    return data
+
+
+def told_of(blame: Mapping[str, Any] | None) -> list[str]:
+    """Ids of a few episodes with an error, or with credit of decisions."""
+    if blame is None:
+        return []
+    ids = [one["episode_id"] for one in blame["located"] if one["error"]]
+    ids += [share["episode_id"] for share in blame["shares"]]
+    return list(dict.fromkeys(ids))[:MOST]

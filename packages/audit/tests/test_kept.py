@@ -1,0 +1,177 @@
+"""What gate and blame left in a run folder comes into its report, or says that it is missing; never something else."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from potluck_audit.errors import CorruptRecords, NewerSchema
+from potluck_audit.facts import run_facts
+from potluck_audit.intervals import Estimate, Intervals
+from potluck_audit.kept import found_before, told_of
+from potluck_audit.metrics.metric import Metric
+from potluck_audit.recorded import measure
+from potluck_audit.records import load_run
+from potluck_audit.report.page import render
+from potluck_audit.report.replay_data import ReplayedEpisode
+from potluck_audit.report.replays import picks
+from potluck_audit.verdict.saved import write_verdict
+from potluck_audit.verdict.verdict import CheckpointVerdict, Comparison, Decoupling, Outcome, Verdict
+
+SHARE = {"p": 0.75, "low": 0.5, "high": 0.9, "plays": 16}
+GAIN = {"success": 0.5, "success_se": 0.1, "returns": 1.25, "returns_se": None, "plays": 16}
+
+
+def choice(option, target="(1,0)"):
+    return {"letter": "A", "option": option, "target": target, "text": option}
+
+
+def located(episode_id, **changes):
+    error = {
+        "agent": "agent_1", "decision": 3, "boundary": 5, "step": 9, "taken": choice("drop_held"),
+        "better": choice("place_in_pot", "(3,0)"), "gain": GAIN, "redecided": None, "before": SHARE,
+        "after": SHARE | {"p": 0.25, "low": 0.1, "high": 0.5}, "certainty": 0.875, "repaired_at": None,
+    }  # fmt: skip
+    repair = error | {"agent": "agent_0", "step": 4, "taken": choice("plate_soup"), "worse": None}
+    curve = [{"boundary": b, "step": 2 * b, "share": SHARE | {"p": 1 - b / 10}} for b in range(9)]
+    return {
+        "set": "eval/trained", "episode_id": episode_id, "game": "overcooked/forced_coordination", "seed": 1,
+        "unit": "soups", "team_return": 1.0, "threshold": 2.0, "tau": 0.5, "continuation": "own", "scan": "binary",
+        "monotone": True, "error": error, "undecided": None, "why": "", "repaired": [], "repairs": [repair],
+        "curve": curve, "spent": {"branches": 64, "decisions": 900, "steps": 4000}, "confidence": 0.95,
+    } | changes  # fmt: skip
+
+
+def share(episode_id, agent, decision, step, credit, judge="counterfactual (uniform)"):
+    return {
+        "set": "eval/trained", "episode_id": episode_id, "agent": agent, "decision": decision, "boundary": decision,
+        "step": step, "option": "plate_soup", "target": "(3,0)", "judge": judge, "label": credit, "label_se": None,
+        "share": credit, "credit": 1.0,
+    }  # fmt: skip
+
+
+def blame(*episodes):
+    shares = [share(e, a, d, 6 * d, v) for e in episodes for a, d, v in
+              (("agent_0", 0, 1.5), ("agent_0", 1, -0.5), ("agent_1", 0, -0.25))]  # fmt: skip
+    agreement = {"first": "counterfactual (uniform)", "second": "greedy", "measure": "kendall_tau", "value": None,
+                 "low": None, "high": None, "decisions": 3, "episodes": 1}  # fmt: skip
+    undecided = located(episodes[-1], error=None, undecided="from_the_start", why="success was never likely", curve=[])
+    return {"schema_version": 1, "run": "demo", "baseline": "noop", "located": [located(episodes[0]), undecided],
+            "shares": shares, "agreement": [agreement], "judges": {}, "notes": []}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory, write_run, episode, tape, at):
+    def play(soups):
+        one = tape()
+        for _ in range(20):
+            one.step(at(1, 1, "MOVE"), at(3, 1, "WAIT"))
+        for number in range(soups):
+            one.soup(number, "agent_0", "agent_1")
+        for agent in one.agents:
+            one.option(agent, "pick_onion", 10)
+        return one
+
+    episodes = [episode(play(1 + i % 3), seed=10000 + i, member=i) for i in range(5)]
+    run = load_run(write_run(tmp_path_factory.mktemp("runs") / "demo", episodes))
+    return measure(run, Intervals(resamples=200), lambda *_: None)
+
+
+def section(html, name):
+    return re.search(rf'<section id="{name}".*?</section>', html, re.DOTALL).group(0)
+
+
+def metric(name, value, key="", agent=""):
+    return Metric(name, "checkpoint/8", Estimate(value, value - 0.5, value + 0.5, 8), agent, key, "soups")
+
+
+def test_errors_are_told_with_agent_step_and_a_better_choice(results, replay):
+    first, second = results.sets[0].episodes[:2]
+    found = replace(results, blame=blame(first.episode_id, second.episode_id))
+    html = section(render(found, [ReplayedEpisode("trained", first, replay())]), "errors")
+    assert "agent_1, decision 3 at step 9: drop held (1,0)" in html
+    assert "place in pot (3,0)" in html
+    assert "+50 % ± 10 % success, +1.25 (no error) soups" in html
+    assert "In 1 of 2 failed episodes" in html
+    assert "undecided: from the start" in html
+    assert "success was never likely" in html
+    assert f'data-episode="{first.episode_id}" data-step="9"' in html
+    assert 'class="place error"' in html
+    without = section(render(found, []), "errors")
+    assert "data-step" not in without, "no button leads to an episode that is not shown"
+    assert "not among the replays" in without
+
+
+def test_shares_make_curves_that_end_at_the_agents_credit(results, replay):
+    first, second = results.sets[0].episodes[:2]
+    found = replace(results, blame=blame(first.episode_id, second.episode_id))
+    page = render(found, [ReplayedEpisode("trained", first, replay())])
+    html = section(page, "decisions")
+    assert "Judge: counterfactual (uniform)." in html
+    assert "mean of 2 episodes" in html
+    assert html.index("+1.500") < html.index("\N{MINUS SIGN}0.500"), "the most credit stands first"
+    assert "undefined" in html, "judges of too few decisions do not agree by a number"
+    menus = json.loads(re.search(r'id="replay-data">(.*?)</script>', page, re.DOTALL).group(1))["episodes"][0]["menus"]
+    assert {m["credit"] for m in menus} == {None}, "menus whose decision was not recorded have no credit"
+
+
+def test_a_verdict_stands_first(results, tmp_path):
+    checkpoints = [
+        CheckpointVerdict(0, Verdict.UNDECIDED, "nothing is earned", [metric("return", 0.25)], 8),
+        CheckpointVerdict(
+            8, Verdict.FREE_RIDING, "agent_1 <idles>", [metric("return", 3.0), metric("synergy_share", 0.0)], 8
+        ),
+    ]
+    change = Comparison(0, "synergy_share", metric("return", 2.75), metric("synergy_share", -0.5), 0.002, None)
+    gate = Decoupling(Outcome.DECOUPLED, "reward rose while synergy_share fell", checkpoints, [change],
+                      [metric("return", 0.5, "frozen")], unit="soups")  # fmt: skip
+    write_verdict(gate, tmp_path)
+    html = section(render(replace(results, decoupling=found_before(tmp_path)[0]), []), "verdict")
+    assert re.search(r'<p class="verdict bad"><b>Free-riding</b> <span>For agent_1 &lt;idles&gt;', html)
+    assert re.search(r'<p class="gate bad">.*decoupled', html)
+    rows = [html.index(f'scope="row">{name}') for name in ("round 0", "round 8", "frozen team")]
+    assert rows == sorted(rows)
+    assert "0.002" in html
+
+
+def test_nothing_left_is_nothing_shown(results, tmp_path):
+    assert found_before(tmp_path) == (None, None)
+    assert told_of(None) == []
+    html = render(results, [])
+    for name, command in (("verdict", "gate"), ("decisions", "blame"), ("errors", "blame")):
+        assert f"<code>potluck-audit {command}" in section(html, name)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (lambda data: "{", CorruptRecords),
+        (lambda data: json.dumps({**data, "schema_version": 99}), NewerSchema),
+        (lambda data: json.dumps({**data, "located": None}), CorruptRecords),
+        (lambda data: json.dumps([]), CorruptRecords),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(tmp_path, spoil, error):
+    folder = tmp_path / "audit" / "blame"
+    folder.mkdir(parents=True)
+    (folder / "blame.json").write_text(json.dumps(blame("a", "b")))
+    assert found_before(tmp_path)[1] == blame("a", "b")
+    (folder / "blame.json").write_text(spoil(blame("a", "b")))
+    with pytest.raises(error):
+        found_before(tmp_path)
+
+
+def test_episodes_of_which_something_is_told_are_replayed(results):
+    worst = min(results.sets[0].episodes, key=lambda e: (e.team_return, -e.seed))
+    assert told_of(blame(worst.episode_id, "other")) == [worst.episode_id, "other"]
+    chosen = picks(results.sets, [worst.episode_id])
+    assert chosen[0][1] is worst
+    assert len({e.episode_id for _, e in chosen}) == len(chosen), "each once"
+
+
+def test_seeds_far_apart_are_named_and_not_counted_up(episode, write_run, tmp_path):
+    seeds = (5, 2**40, 2**63)
+    training = [episode(set="train", round=r, seed=s, member=r) for r, s in enumerate(seeds)]
+    facts = run_facts(load_run(write_run(tmp_path / "demo", training)))
+    assert facts["Training seeds"] == ", ".join(map(str, seeds))
