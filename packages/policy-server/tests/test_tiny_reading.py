@@ -80,16 +80,48 @@ def with_state_of(prompt, other):
     return render(game, prompt.question, random.Random(0))
 
 
-def test_without_a_goal_every_offered_label_is_about_as_likely(tiny, vocabulary):
-    result = score(tiny, vocabulary, SEED, Split.HELD_OUT, 1000, Kind.NONE)
-    assert sum(result.evenness) / len(result.evenness) >= 0.99
-    assert sum(value < 0.85 for value in result.evenness) <= 5
+FAR, SHARE = 0.85, 0.01
+"""A prompt is far from even below this entropy / log n; what share of prompts may be."""
 
 
-@pytest.mark.xfail(strict=True, reason="one prompt of 300 is at .65: its rules say `active 82 active pick bonus`")
-def test_without_a_goal_no_prompt_is_far_from_even(tiny, vocabulary):
-    result = score(tiny, vocabulary, SEED, Split.HELD_OUT, 300, Kind.NONE)
-    assert min(result.evenness) >= 0.85
+def evenness(tiny, vocabulary, kind, count):
+    """Entropy / log n of the policy over each menu."""
+    found = []
+    stream = islice(prompts(vocabulary, SEED, Split.HELD_OUT, kind), count)
+    for batch in batched(sorted(stream, key=lambda prompt: len(prompt.tokens)), 32):
+        for prompt, logits in zip(batch, answer_logits(tiny, batch, vocabulary), strict=True):
+            policy = logits[[vocabulary.ids[label] for label in prompt.labels]].softmax(-1)
+            found.append(torch.special.entr(policy).sum().item() / math.log(len(prompt.labels)))
+    return found
+
+
+def batched(items, size):
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def rarely_far(found):
+    """Whether so few far prompts would be seen in less than 1 sample of 20, were 1 prompt in 100 far from even."""
+    count, far = len(found), sum(value < FAR for value in found)
+    return sum(math.comb(count, k) * SHARE**k * (1 - SHARE) ** (count - k) for k in range(far + 1)) < 0.05
+
+
+def test_without_a_goal_prompts_far_from_even_are_rarer_than_one_in_a_hundred(tiny, vocabulary):
+    """Some exist: one of these is at .65. Its rules say `active 82 active pick bonus`, which reads like a case."""
+    found = evenness(tiny, vocabulary, Kind.NONE, 1000)
+    assert sum(found) / len(found) >= 0.99
+    assert rarely_far(found), sorted(found)[:10]
+
+
+def test_with_a_goal_nearly_every_prompt_is_far_from_even(tiny, vocabulary):
+    """The same measure on questions: it can see a preference."""
+    found = evenness(tiny, vocabulary, Kind.LABEL, 300)
+    assert not rarely_far(found)
+    assert sum(value < FAR for value in found) > 250
+
+
+@pytest.mark.parametrize(("far", "rare"), [(0, True), (4, True), (5, False)])
+def test_the_bound_is_at_four_of_a_thousand(far, rare):
+    assert rarely_far([0.5] * far + [1.0] * (1000 - far)) is rare
 
 
 KITCHEN = "You and a mate cook soup: put 3 onions in a pot, start it, plate the soup with a dish, serve it."
