@@ -142,6 +142,44 @@ async def test_a_client_that_left_is_not_served(make, slow):
     assert ["gone"] not in slow.batches
 
 
+async def test_a_client_that_leaves_frees_its_place_at_once(make, slow):
+    batcher = make(max_queue=4)
+    slow.gate.clear()
+    first = asyncio.create_task(batcher.submit(["x"], "a", None))
+    await until(lambda: slow.threads)
+    gone = asyncio.create_task(batcher.submit(["1", "2", "3", "4"], "b", None))
+    await until(lambda: batcher.waiting == 4)
+    with pytest.raises(Overloaded):
+        await batcher.submit(["5"], "c", None)
+    gone.cancel()
+    await until(lambda: batcher.waiting == 0)
+    stays = asyncio.create_task(batcher.submit(["5"], "c", None))
+    await until(lambda: batcher.waiting == 1)
+    slow.gate.set()
+    await asyncio.gather(first, stays)
+    assert batcher.stats.withdrawn == 1
+    assert slow.batches == [["x"], ["5"]]
+
+
+@pytest.mark.parametrize("size", [1, 9], ids=["small", "large"])
+async def test_clients_take_turns(make, slow, size):
+    """One client sends forty requests before another sends two: these are the next ones in line, not the last."""
+    batcher = make(merge_below=8, max_batch=4)
+    slow.gate.clear()
+    first = asyncio.create_task(batcher.submit(["x"], "flood", None))
+    await until(lambda: slow.threads)
+    flood = [asyncio.create_task(batcher.submit(["f"] * size, "flood", None)) for _ in range(40)]
+    await until(lambda: batcher.waiting == 40 * size)
+    others = [asyncio.create_task(batcher.submit(["o"] * size, "other", None)) for _ in range(2)]
+    await until(lambda: batcher.waiting == 42 * size)
+    slow.gate.set()
+    await asyncio.gather(first, *flood, *others)
+    order = [name for batch in slow.batches[1:] for name in batch]
+    assert order.index("o") <= size
+    assert len(order) - 1 - order[::-1].index("o") < 4 * size
+    assert order.count("f") == 40 * size
+
+
 async def test_one_bad_request_fails_alone(make, slow):
     batcher = make(window_s=0.05)
     await batcher.submit(["warm"], "b", None)

@@ -77,7 +77,15 @@ def test_a_misspelt_setting_is_refused():
 
 
 def test_describe_lists_the_backbones(command):
-    assert command("describe")[1].split() == ["scripted", "smollm2-135m", "tabular", "tiny", "uniform"]
+    assert command("describe")[1].split() == [
+        "openai",
+        "scripted",
+        "smollm2-135m",
+        "tabular",
+        "tiny",
+        "uniform",
+        "vllm",
+    ]
 
 
 def test_the_table_server_needs_no_torch():

@@ -9,7 +9,7 @@ from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
 from transformers import AutoModelForCausalLM
 
 from potluck_policy_server.backbones.base import LETTERS, WORDS
-from potluck_policy_server.lm.engine import PackedEngine, PrefixCache
+from potluck_policy_server.lm.engine import PackedEngine, Prefix, PrefixCache
 
 
 def reference(folder, adapter):
@@ -130,7 +130,7 @@ def test_prefix_cache_is_bounded_and_named_by_content():
     computed = []
 
     def compute(name):
-        return lambda: computed.append(name) or torch.zeros(10)
+        return lambda: computed.append(name) or Prefix(torch.zeros(10), name, (1,))
 
     cache.get("a", (1,), compute("a"))
     cache.get("b", (1,), compute("b"))

@@ -362,3 +362,17 @@ async def test_decision_spans_are_sampled_by_seed(kit, monkeypatch, share, spans
         await client.choose([kit.decision(kit.prompt(0), seed=seed) for seed in range(40)])
     assert len(seen) == pytest.approx(spans, abs=8 * (0 < share < 1))
     assert all(attributes["potluck.menu.size"] == 5 for _, attributes in seen)
+
+
+@pytest.mark.parametrize("count", [0, 10_000])
+async def test_an_empty_batch_and_one_of_ten_thousand(kit, world, count):
+    client, service, _ = world
+    call = client.choose([kit.decision(kit.prompt(0, 2))] * count)
+    if count:
+        with pytest.raises(PotluckError) as caught, typed_errors():
+            await call
+        assert caught.value.reason in ("INVALID_ARGUMENT", "MESSAGE_TOO_LARGE")
+    else:
+        assert (await call).choices == []
+    assert service.batcher.stats.decisions == 0
+    assert (await client.choose([kit.decision(kit.prompt(0))])).choices

@@ -6,7 +6,7 @@ import pytest
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import LETTERS, WORDS, BackboneOptions
-from potluck_policy_server.backbones.smollm2 import cache_folder
+from potluck_policy_server.backbones.gguf_files import cache_folder
 from potluck_policy_server.errors import LabelsUnsupported
 from potluck_policy_server.lm.engine import PackedEngine
 

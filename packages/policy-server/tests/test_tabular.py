@@ -92,7 +92,7 @@ def test_an_unknown_backbone_lists_the_known_ones(name):
     with pytest.raises(UnknownBackbone) as caught:
         registry.load(BackboneOptions(name))
     assert caught.value.reason == "UNKNOWN_BACKBONE"
-    assert caught.value.metadata["known"] == "scripted, smollm2-135m, tabular, tiny, uniform"
+    assert caught.value.metadata["known"] == "openai, scripted, smollm2-135m, tabular, tiny, uniform, vllm"
     assert "name one of" in caught.value.message
 
 

@@ -4,7 +4,9 @@
   depend on who else is asking. Smaller ones are merged, up to `max_batch` decisions.
 - While a batch runs, requests pile up and merge by themselves. Only if several clients were active just now, a small
   request waits a moment for company; a lone client in lockstep never does.
-- The queue is bounded, and a request whose deadline has passed is dropped before work starts.
+- Clients take turns, request by request, so one that sends a thousand does not keep the others waiting.
+- The queue is bounded, a request whose deadline has passed is dropped before work starts, and one whose client left
+  frees its place at once.
 - One bad request of a merged batch fails alone.
 """
 
@@ -12,14 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from potluck_policy_server.backbones.base import Backbone, Query, Scores
-from potluck_policy_server.errors import DeadlinePassed, Overloaded
+from potluck_policy_server.errors import DeadlinePassed, Overloaded, PolicyServerError
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ class Stats:
     waits: int = 0
     expired: int = 0
     refused: int = 0
+    withdrawn: int = 0
+    """Requests whose client left while they waited."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +74,8 @@ class Batcher:
         self._backbone = backbone
         self._thread = thread
         self._options = options
-        self._queue: deque[_Request] = deque()
+        self._queues: OrderedDict[str, deque[_Request]] = OrderedDict()
+        """By client, the one whose turn it is first; none is empty."""
         self._arrived = asyncio.Event()
         self._seen: dict[str, float] = {}
         self._task: asyncio.Task[None] | None = None
@@ -86,8 +91,9 @@ class Batcher:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        for request in self._queue:
-            request.future.cancel()
+        for queue in self._queues.values():
+            for request in queue:
+                request.future.cancel()
 
     async def submit(self, queries: Sequence[Query], client: str, deadline: float | None) -> list[Answer]:
         """Waits for the answers, in order. `deadline` is in the loop's time."""
@@ -98,10 +104,14 @@ class Batcher:
         loop = asyncio.get_running_loop()
         self._seen[client] = loop.time()
         request = _Request(queries, deadline, loop.create_future())
-        self._queue.append(request)
+        self._queues.setdefault(client, deque()).append(request)
         self.waiting += len(queries)
         self._arrived.set()
-        return await request.future
+        try:
+            return await request.future
+        except asyncio.CancelledError:
+            self._withdraw(client, request)
+            raise
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -127,31 +137,47 @@ class Batcher:
     def _worth_waiting(self, now: float) -> bool:
         since = now - self._options.active_s
         self._seen = {client: seen for client, seen in self._seen.items() if seen >= since}
-        alone = len(self._seen) < 2 or not self._queue or len(self._queue[0].queries) >= self._options.merge_below
-        return not alone and self.waiting < self._options.merge_below
+        if len(self._seen) < 2 or not self._queues:
+            return False
+        first = next(iter(self._queues.values()))[0]
+        return len(first.queries) < self._options.merge_below and self.waiting < self._options.merge_below
 
     def _take(self, now: float) -> list[_Request]:
         batch: list[_Request] = []
         size = 0
-        while self._queue:
-            request = self._queue[0]
+        while self._queues:
+            client, queue = next(iter(self._queues.items()))
+            request = queue[0]
             big = len(request.queries) >= self._options.merge_below
             if batch and (big or size + len(request.queries) > self._options.max_batch):
                 break
-            self._queue.popleft()
-            self.waiting -= len(request.queries)
+            self._pop(client, request)
+            if client in self._queues:
+                self._queues.move_to_end(client)
             if self._dropped(request, now):
                 continue
             batch.append(request)
             size += len(request.queries)
             if big:
                 break
-        if not self._queue:
+        if not self._queues:
             self._arrived.clear()
         self.stats.batches += bool(batch)
         self.stats.requests += len(batch)
         self.stats.decisions += size
         return batch
+
+    def _pop(self, client: str, request: _Request) -> None:
+        queue = self._queues[client]
+        queue.remove(request)
+        self.waiting -= len(request.queries)
+        if not queue:
+            del self._queues[client]
+
+    def _withdraw(self, client: str, request: _Request) -> None:
+        if request in self._queues.get(client, ()):
+            self._pop(client, request)
+            self.stats.withdrawn += 1
 
     def _dropped(self, request: _Request, now: float) -> bool:
         if request.future.done():  # the client went away
@@ -167,15 +193,31 @@ class Batcher:
         rendered = [self._prepare(request.queries) for request in batch]
         good = [one for part in rendered if isinstance(part, list) for one in part]
         try:
-            scores = iter(self._backbone.score(good) if good else [])
+            scores = self._backbone.score(good) if good else []
         except Exception as error:  # the servicer's edge hides and logs it
             return [part if isinstance(part, Exception) else error for part in rendered]
-        return [
-            part if isinstance(part, Exception) else [Answer(one, next(scores)) for one in part] for part in rendered
-        ]
+        outcomes: list[list[Answer] | Exception] = []
+        start = 0
+        for part in rendered:
+            if isinstance(part, Exception):
+                outcomes.append(part)
+                continue
+            outcomes.append(_answers(part, scores[start : start + len(part)]))
+            start += len(part)
+        return outcomes
 
     def _prepare(self, queries: Sequence[Query]) -> list[Any] | Exception:
         try:
             return [self._backbone.prepare(query) for query in queries]
         except Exception as error:  # it is this request's answer; the others go on
             return error
+
+
+def _answers(prepared: Sequence[Any], scores: Sequence[Scores | PolicyServerError]) -> list[Answer] | Exception:
+    """A request's answers, or the first error among its decisions."""
+    answers: list[Answer] = []
+    for one, outcome in zip(prepared, scores, strict=True):
+        if isinstance(outcome, PolicyServerError):
+            return outcome
+        answers.append(Answer(one, outcome))
+    return answers

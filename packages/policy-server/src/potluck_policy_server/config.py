@@ -12,7 +12,7 @@ class ServeConfig(BaseModel):
 
     backbone: str = "tiny"
     """Name of an installed backbone (tiny, smollm2-135m, tabular, uniform, scripted), a folder with config.json and
-    safetensors files, or a hub id such as Qwen/Qwen3-4B-Instruct-2507."""
+    safetensors files, a GGUF file, a hub id such as Qwen/Qwen3-4B-Instruct-2507, openai:MODEL, or vllm:MODEL."""
     bind: str = "127.0.0.1:0"
     """host:port to listen on; port 0 takes a free one. Other hosts than loopback need TLS and a token."""
     threads: int = Field(default=1, ge=1, le=256)
@@ -28,6 +28,8 @@ class ServeConfig(BaseModel):
     where it is known and agrees with transformers."""
     label_mass: bool = True
     """Report the full-vocabulary probability of the offered labels with every decision."""
+    samples: int = Field(default=16, ge=1, le=1024)
+    """Texts drawn per decision where a remote model (openai:MODEL) lists no log-probabilities."""
     prefix_memory: int = Field(default=256, ge=1)
     """MiB for keys and values of rules that were read already."""
     adapter_memory: int = Field(default=1024, ge=1)

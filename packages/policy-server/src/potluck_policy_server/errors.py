@@ -51,6 +51,21 @@ class WrongBase(PolicyServerError):
         super().__init__(Reason.WRONG_BASE, message, cure, wanted=wanted, served=served)
 
 
+class WrongWeights(PolicyServerError):
+    """Weights that would answer, or did, are not the ones that were asked for. No such answer leaves the server."""
+
+    def __init__(self, message: str, wanted: str, found: str) -> None:
+        cure = "publish the adapter again; if it happens once more, restart the server and report it"
+        super().__init__(Reason.DIGEST_MISMATCH, message, cure, wanted=wanted, found=found)
+
+
+class BrokenBase(PolicyServerError):
+    """A model folder that does not hold the whole model, or not in a type that is served."""
+
+    def __init__(self, name: str, why: str, cure: str) -> None:
+        super().__init__(Reason.UNKNOWN_BACKBONE, f"the base {name!r} cannot be served: {why}", cure, backbone=name)
+
+
 class PromptTooLong(PolicyServerError):
     """The prompt does not fit into the context."""
 

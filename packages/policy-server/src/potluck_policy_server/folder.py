@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _BLOCK = 1 << 20
+_NO_LINEAR = ("embed_tokens.weight", "lm_head.weight", "wte.weight", "wpe.weight")
 _SENT = (".json", ".safetensors", ".jinja", ".txt", ".model")
 
 
@@ -63,6 +64,15 @@ def sent_files(folder: Path) -> list[Path]:
 def has_weights(folder: Path) -> bool:
     """True for a folder that `base_digest` can name."""
     return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+
+
+def linear_shapes(folder: Path) -> dict[str, tuple[int, int]]:
+    """Name -> (out, in) of the matrices that are neither embedding nor output head, as the files name them."""
+    return {
+        name.removesuffix(".weight"): (tensor.shape[0], tensor.shape[1])
+        for name, tensor in _tensors(folder).items()
+        if name.endswith(".weight") and len(tensor.shape) == 2 and not name.endswith(_NO_LINEAR)
+    }
 
 
 def _tensors(folder: Path) -> dict[str, _Tensor]:

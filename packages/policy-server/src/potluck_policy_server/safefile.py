@@ -1,7 +1,9 @@
 """Reading a safetensors file from bytes: its header, checked against the bytes that are there."""
 
+import hashlib
 import json
 import struct
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +39,21 @@ def header(data: bytes) -> tuple[dict[str, Entry], dict[str, Any]]:
         if entry.end - entry.start != size or entry.end > len(data) or entry.start < 8 + length:
             raise CorruptUpload(f"tensor {name!r} does not lie inside the file")
     return tensors, metadata
+
+
+def content_digest(tensors: Iterable[tuple[str, str, Sequence[int], bytes]]) -> str:
+    """sha256 over tensors (name, type, shape, bytes) by name, as `folder.base_digest` writes them."""
+    digest = hashlib.sha256()
+    for name, dtype, shape, data in sorted(tensors, key=lambda tensor: tensor[0]):
+        digest.update(f"{name} {dtype} {'x'.join(map(str, shape))}\n".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def file_content(data: bytes) -> str:
+    """`content_digest` of a safetensors file's bytes."""
+    entries, _ = header(data)
+    return content_digest((name, one.dtype, one.shape, data[one.start : one.end]) for name, one in entries.items())
 
 
 def tensor_f64(data: bytes, entry: Entry) -> Floats:

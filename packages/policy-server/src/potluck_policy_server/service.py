@@ -17,9 +17,9 @@ from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck.policy.v1 import policy_service_pb2_grpc as rpc
 from potluck.telemetry import names
 from potluck.telemetry.context import open_span, start_span
-from potluck_policy_server import requests
+from potluck_policy_server import proof, requests
 from potluck_policy_server.adapters import DEFAULT_TTL_S, AdapterStore
-from potluck_policy_server.backbones.base import Adapter, Backbone, Scores
+from potluck_policy_server.backbones.base import Adapter, Backbone, Scores, Upload
 from potluck_policy_server.backbones.fixed import MenuOnly
 from potluck_policy_server.batching import Answer, Batcher, BatchOptions
 from potluck_policy_server.errors import DeadlinePassed, InvalidRequest, WrongBase
@@ -117,7 +117,7 @@ class PolicyService(rpc.PolicyServiceServicer):
         if upload.digest in self.store:
             adapter: Adapter = self.store.get(upload.digest)
         else:
-            adapter = await asyncio.to_thread(self._backbone.read_adapter, upload)
+            adapter = await asyncio.to_thread(self._read, upload)
         trace.get_current_span().set_attributes({names.ADAPTER: upload.digest, names.AGENT: upload.agent})
         known, lease = self.store.add(adapter, f"publisher of {upload.agent}")
         return pb.PublishAdapterResponse(digest=upload.digest, known=known, lease=lease)
@@ -157,6 +157,7 @@ class PolicyService(rpc.PolicyServiceServicer):
                     yield pb.FetchBackboneResponse(chunk=chunk)
 
     def _choice(self, decision: pb.Decision, asked: Asked, answer: Answer) -> pb.ScoredChoice:
+        proof.check_answer(asked.query.adapter, answer.scores.adapter_digest)
         logprobs = answer.scores.logprobs
         probabilities = np.exp(logprobs)
         index = choose(probabilities, decision.seed, decision.greedy)
@@ -167,11 +168,13 @@ class PolicyService(rpc.PolicyServiceServicer):
             logprob=float(logprobs[index]),
             probabilities=(probabilities / probabilities.sum()).tolist(),
             label_mass=answer.scores.label_mass,
-            adapter_digest=asked.query.adapter.digest if asked.query.adapter else "",
+            adapter_digest=answer.scores.adapter_digest,
             prompt_digest=answer.prepared.prompt_digest,
             prompt_tokens=answer.prepared.prompt_tokens,
             tokens=answer.prepared.tokens(),
             builtin=policy.builtin,
+            source=answer.scores.source,
+            samples=answer.scores.samples,
         )
         if uniform(decision.seed ^ 0x5EED) < self._options.trace_decisions:
             self._trace(decision, choice)
@@ -199,6 +202,11 @@ class PolicyService(rpc.PolicyServiceServicer):
             return work()
 
         return await loop.run_in_executor(self._thread, run)
+
+    def _read(self, upload: Upload) -> Adapter:
+        adapter = self._backbone.read_adapter(upload)
+        proof.check_read(upload, adapter)
+        return adapter
 
     def _forget(self, digest: str) -> None:
         self._thread.submit(self._backbone.forget, digest)

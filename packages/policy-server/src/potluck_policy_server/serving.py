@@ -90,6 +90,7 @@ def backbone_options(config: ServeConfig) -> BackboneOptions:
         context=config.context,
         prefix_bytes=config.prefix_memory * _MIB,
         label_mass=config.label_mass,
+        samples=config.samples,
         engine=config.engine,
     )
 

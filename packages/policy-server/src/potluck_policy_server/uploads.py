@@ -37,18 +37,28 @@ async def receive(requests: AsyncIterator[pb.PublishAdapterRequest], base_digest
             raise CorruptUpload(f"more bytes came than the {header.size} announced")
     if header is None:
         raise InvalidRequest("header", "the upload is empty")
-    if len(data) != header.size:
-        raise CorruptUpload(f"{len(data)} bytes came, {header.size} were announced")
-    if digest.hexdigest() != header.sha256.lower():
-        raise CorruptUpload(f"the bytes hash to {digest.hexdigest()}, not to the announced {header.sha256!r}")
+    check_bytes(header, len(data), digest.hexdigest())
     name = adapter_digest(base_digest, config, digest.hexdigest())
     return Upload(name, header.agent, config, bytes(data))
 
 
-def _checked(header: pb.AdapterHeader, base_digest: str, most: int) -> dict[str, Any]:
-    check_agent(header.agent)
+def check_bytes(header: pb.AdapterHeader, size: int, sha256: str) -> None:
+    """Raises CorruptUpload unless the bytes that came are the announced ones."""
+    if size != header.size:
+        raise CorruptUpload(f"{size} bytes came, {header.size} were announced")
+    if sha256 != header.sha256.lower():
+        raise CorruptUpload(f"the bytes hash to {sha256}, not to the announced {header.sha256!r}")
+
+
+def check_base(header: pb.AdapterHeader, base_digest: str) -> None:
+    """Raises WrongBase for an adapter that was trained on another base."""
     if header.base_digest != base_digest:
         raise WrongBase(header.base_digest, base_digest)
+
+
+def _checked(header: pb.AdapterHeader, base_digest: str, most: int) -> dict[str, Any]:
+    check_agent(header.agent)
+    check_base(header, base_digest)
     if header.size > most:
         cure = "train a smaller rank, or start the server with a larger --adapter-memory"
         raise Overloaded(f"an adapter of {header.size} bytes can never fit into {most}", cure)

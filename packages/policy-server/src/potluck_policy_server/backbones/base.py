@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from potluck.common.v1 import common_pb2
 from potluck.policy.v1 import policy_service_pb2 as pb
+from potluck_policy_server.errors import PolicyServerError
 
 LETTERS = common_pb2.LABEL_SCHEME_LETTERS
 WORDS = common_pb2.LABEL_SCHEME_WORDS
@@ -44,6 +45,8 @@ class BackboneOptions:
     merge_bytes: int = 64 << 20
     """Adapters of a base smaller than this are merged into a private copy of it (float32 only)."""
     label_mass: bool = True
+    samples: int = 16
+    """Texts drawn per decision where a remote model lists no log-probabilities."""
     engine: str = "auto"
     """"packed", "peft" or "auto": packed where the architecture is known and agrees with transformers."""
 
@@ -74,6 +77,9 @@ class Adapter:
     size: int
     payload: Any = field(repr=False)
     """What the backbone made of the upload; never changed afterwards."""
+    content: str = ""
+    """`safefile.content_digest` of the tensors that the payload holds, taken from the payload itself. The service
+    refuses an adapter whose content is not the upload's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,12 @@ class Scores(NamedTuple):
     logprobs: Floats
     """In menu order, at the decision's temperature; exp sums to 1."""
     label_mass: float
+    adapter_digest: str = ""
+    """Digest of the adapter whose weights computed this, as the engine knows it; empty for the frozen base."""
+    source: pb.ScoreSource.ValueType = pb.SCORE_SOURCE_UNSPECIFIED
+    """How the probabilities were found; 0 = exactly."""
+    samples: int = 0
+    """Texts that were sampled for them."""
 
 
 class Text(NamedTuple):
@@ -138,8 +150,9 @@ class Backbone(Protocol):
         """Checks and renders; raises a PolicyServerError for what it cannot answer."""
         ...
 
-    def score(self, prepared: Sequence[Any]) -> list[Scores]:
-        """The menu policies of decisions that `prepare` returned, any mix of adapters."""
+    def score(self, prepared: Sequence[Any]) -> Sequence[Scores | PolicyServerError]:
+        """The menu policies of decisions that `prepare` returned, any mix of adapters. An error in a decision's place
+        fails the request that it belongs to, and no other."""
         ...
 
     def read_adapter(self, upload: Upload) -> Adapter:

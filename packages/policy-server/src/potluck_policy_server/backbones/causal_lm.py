@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from potluck.policy.v1 import policy_service_pb2 as pb
-from potluck_policy_server.backbones import registry
+from potluck_policy_server.backbones import gguf_files, registry
 from potluck_policy_server.backbones.base import (
     LETTERS,
     WORDS,
@@ -23,22 +23,16 @@ from potluck_policy_server.backbones.base import (
     Text,
     Upload,
 )
-from potluck_policy_server.errors import (
-    InvalidRequest,
-    LabelsUnsupported,
-    PolicyServerError,
-    PromptTooLong,
-    UnknownBackbone,
-)
-from potluck_policy_server.folder import base_digest, has_weights, sent_files, sha256_hex
-from potluck_policy_server.lm import architecture, lora, trie
+from potluck_policy_server.errors import InvalidRequest, UnknownBackbone
+from potluck_policy_server.folder import base_digest, has_weights, sent_files
+from potluck_policy_server.lm import architecture, lora
 from potluck_policy_server.lm.check import worst_difference
-from potluck_policy_server.lm.engine import Engine, Job, PackedEngine
+from potluck_policy_server.lm.engine import Engine, PackedEngine
 from potluck_policy_server.lm.generation import generate
-from potluck_policy_server.lm.labels import Reader, letters_in_context
+from potluck_policy_server.lm.loading import check_vocabulary, load_model, load_tokenizer
 from potluck_policy_server.lm.packed import PackedDecoder
 from potluck_policy_server.lm.peft_engine import PeftEngine, PeftHost
-from potluck_policy_server.lm.prompts import letters_template, words_template
+from potluck_policy_server.lm.reading import Reading
 from potluck_policy_server.lm.scoring import Head, LmDecision, Scorer
 
 LARGE = 1_000_000_000
@@ -54,7 +48,6 @@ class CausalLm:
     """A frozen base, its tokenizer, and the engine that scores menus."""
 
     def __init__(self, folder: Path, options: BackboneOptions, scheme: Scheme | None = None) -> None:
-        from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging as transformers_logging
 
         if options.dtype not in DTYPES:
@@ -63,10 +56,10 @@ class CausalLm:
         torch.set_num_threads(options.threads)
         quiet: Any = transformers_logging
         quiet.disable_progress_bar()
-        self._tokenizer = AutoTokenizer.from_pretrained(folder)
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=self._dtype)
-        model.to(options.device).eval()
-        model.requires_grad_(False)
+        self._tokenizer = load_tokenizer(folder, options.name)
+        model = load_model(folder, options.name, self._dtype)
+        check_vocabulary(options.name, self._tokenizer, model)
+        model.to(options.device)
         self._model = model
         self._linears = _linears(model)
         self._host = PeftHost(model)
@@ -74,20 +67,19 @@ class CausalLm:
         config = model.config.get_text_config()
         head = Head(model.get_output_embeddings().weight.detach(), getattr(config, "final_logit_softcapping", None))
         self._scorer = Scorer(self._engine, head, options.label_mass)
-        self._readers, letters = _readers(self._tokenizer)
-        self.description = self._describe(config, scheme, letters)
+        self._reading = Reading(self._tokenizer)
+        self.description = self._describe(config, scheme)
+
+    @property
+    def folder(self) -> Path:
+        """Where the base lies."""
+        return self._folder
 
     def prepare(self, query: Query) -> LmDecision:
-        reader = self._readers.get(query.label_scheme or self.description.label_scheme)
-        if reader is None:
-            raise LabelsUnsupported(f"{self._options.name!r} does not read this label scheme")
-        cut = reader.template.render(query.prompt)
-        prefix, suffix, paths = reader.prefix_ids(cut.prefix), reader.ids(cut.suffix), reader.paths(query.prompt.items)
-        size, limit = len(prefix) + len(suffix) + max(map(len, paths)), self.description.context_tokens
-        if limit and size > limit:
-            raise PromptTooLong(size, limit)
-        job = Job(query.adapter, prefix, suffix, trie.build(paths))
-        return LmDecision(job, paths, query.temperature, sha256_hex("".join(cut).encode()), query.tokens)
+        one = self.description
+        decision = self._reading.prepare(query, one.name, one.label_scheme, one.context_tokens)
+        self._engine.ready(query.adapter)
+        return decision
 
     def score(self, prepared: Sequence[LmDecision]) -> list[Scores]:
         return self._scorer.score(prepared)
@@ -120,31 +112,29 @@ class CausalLm:
         merge = self._dtype is torch.float32 and size <= self._options.merge_bytes
         return PackedEngine(packed, self._options.prefix_bytes, merge)
 
-    def _describe(self, config: Any, default: Scheme | None, letters: tuple[tuple[str, int], ...]) -> Description:
+    def _describe(self, config: Any, default: Scheme | None) -> Description:
         parameters = sum(p.numel() for p in self._model.parameters())
         scheme = default or (LETTERS if parameters >= LARGE else WORDS)
         limit = int(getattr(config, "max_position_embeddings", 0) or 0)
         context = min(filter(None, (limit, self._options.context)), default=0)
-        parts = [self._tokenizer.backend_tokenizer.to_str(), self._tokenizer.chat_template or ""]
-        parts += [reader.template.describe() for reader in self._readers.values()]
         return Description(
             name=self._options.name,
             kind=pb.BACKBONE_KIND_CAUSAL_LM,
             base_digest=base_digest(self._folder),
-            label_scheme=scheme if scheme in self._readers else next(iter(self._readers)),
-            label_schemes=tuple(self._readers),
-            tokenizer_digest=sha256_hex("\x00".join(parts).encode()),
+            label_scheme=scheme if scheme in self._reading.schemes else self._reading.schemes[0],
+            label_schemes=self._reading.schemes,
+            tokenizer_digest=self._reading.digest,
             context_tokens=context,
             dtype=self._options.dtype,
             parameters=parameters,
             generates=True,
-            letters=letters,
+            letters=self._reading.letters,
         )
 
 
 def load(options: BackboneOptions) -> CausalLm:
     """Loads a folder or, through the hub's own client, a hub id."""
-    return CausalLm(_folder(options), options)
+    return CausalLm(find_folder(options), options)
 
 
 def load_folder(folder: Path, options: BackboneOptions, scheme: Scheme | None = None) -> CausalLm:
@@ -152,8 +142,11 @@ def load_folder(folder: Path, options: BackboneOptions, scheme: Scheme | None = 
     return CausalLm(folder, options, scheme)
 
 
-def _folder(options: BackboneOptions) -> Path:
+def find_folder(options: BackboneOptions) -> Path:
+    """The folder that a name stands for, downloaded if it is a hub id; raises UnknownBackbone."""
     folder = Path(options.name).expanduser()
+    if folder.is_file() and folder.suffix == gguf_files.SUFFIX:
+        return gguf_files.converted(folder)
     if not folder.is_dir():
         from huggingface_hub import snapshot_download
 
@@ -177,24 +170,3 @@ def _linears(model: Any) -> dict[str, tuple[int, int]]:
         for name, module in model.named_modules()
         if isinstance(module, torch.nn.Linear) and module is not head
     }
-
-
-def _readers(tokenizer: Any) -> tuple[dict[Scheme, Reader], tuple[tuple[str, int], ...]]:
-    """A reader per scheme that the tokenizer can serve, and the letters' tokens."""
-    readers: dict[Scheme, Reader] = {}
-    letters: tuple[tuple[str, int], ...] = ()
-    try:
-        reader = Reader(tokenizer, letters_template(tokenizer))
-        letters = letters_in_context(reader)
-        readers[LETTERS] = reader
-    except LabelsUnsupported as error:
-        log.info("no letters scheme: %s", error)
-    try:
-        readers[WORDS] = Reader(tokenizer, words_template())
-    except LabelsUnsupported as error:
-        log.info("no words scheme: %s", error)
-    if not readers:
-        raise PolicyServerError(
-            "LABELS_UNSUPPORTED", "this tokenizer can serve no label scheme", "use another backbone"
-        )
-    return readers, letters

@@ -30,7 +30,7 @@ from potluck_policy_server.backbones.fixed import MenuOnly
 from potluck_policy_server.errors import CorruptUpload, InvalidRequest, Unsupported
 from potluck_policy_server.folder import sha256_hex
 from potluck_policy_server.lm.trie import log_softmax
-from potluck_policy_server.safefile import header, tensor_f64
+from potluck_policy_server.safefile import content_digest, header, tensor_f64
 
 BASE_DIGEST = sha256_hex(b"potluck table v1\n")
 
@@ -42,6 +42,10 @@ class Table:
     rows: dict[str, int]
     columns: dict[str, int]
     logits: Floats
+
+    def content(self) -> str:
+        """Content digest of what is held."""
+        return content_digest([("logits", "F64", self.logits.shape, self.logits.astype("<f8").tobytes())])
 
     def item_logits(self, state: str, actions: Sequence[str]) -> Floats:
         """One logit per offered item."""
@@ -71,7 +75,7 @@ class TabularBackbone:
                 "config_json", 'a table\'s config is {"kind":"table"}', "see the README of the package"
             )
         table = read_table(upload.data)
-        return Adapter(upload.digest, upload.agent, len(upload.data), table)
+        return Adapter(upload.digest, upload.agent, len(upload.data), table, table.content())
 
     def forget(self, digest: str) -> None:
         """Nothing is cached."""
@@ -83,13 +87,13 @@ class TabularBackbone:
         raise Unsupported(self._name, "be downloaded: its base is empty")
 
     def _score(self, query: Query) -> Scores:
-        items = query.prompt.items
-        if query.adapter is None:
-            logits: Floats = np.zeros(len(items))
-        else:
+        items, digest = query.prompt.items, ""
+        logits: Floats = np.zeros(len(items))
+        if query.adapter is not None:
             table: Table = query.adapter.payload
             logits = table.item_logits(query.prompt.state_key, [item.action_key for item in items])
-        return Scores(log_softmax(logits / query.temperature), float("nan"))
+            digest = query.adapter.digest
+        return Scores(log_softmax(logits / query.temperature), float("nan"), digest)
 
 
 def read_table(data: bytes) -> Table:

@@ -18,7 +18,7 @@ def worst_difference(packed: PackedDecoder, model: Any) -> float:
     ids = [(37 * i * i + 11 * i + 5) % size for i in range(_PREFIX + _SUFFIX)]
     kv = packed.prefix(ids[:_PREFIX], FROZEN)
     trie = Trie((), (), (), (), (), ())
-    hidden = packed.hidden([Row(FROZEN, kv, tuple(ids[_PREFIX:]), trie, (0,))])
+    hidden = packed.hidden([Row(FROZEN, kv, tuple(ids[_PREFIX:]), trie, (0,))]).states
     ours = (hidden @ model.get_output_embeddings().weight.T).float().log_softmax(-1)[0]
     reference = model(input_ids=torch.tensor([ids], device=packed.device), use_cache=False, logits_to_keep=1)
     theirs = reference.logits[0, -1].float().log_softmax(-1)

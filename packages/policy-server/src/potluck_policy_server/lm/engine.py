@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from potluck_policy_server.backbones.base import Adapter
+from potluck_policy_server.lm import proof
 from potluck_policy_server.lm.packed import PackedDecoder, Row
 from potluck_policy_server.lm.trie import Trie
 from potluck_policy_server.lm.weights import FROZEN, Weights, attach
@@ -37,11 +38,24 @@ class Job(NamedTuple):
         return (0, *(branch.node for branch in self.trie.branches if branch.node))
 
 
+class Hidden(NamedTuple):
+    """A job's outcome."""
+
+    states: Tensor
+    """Final hidden states [reads, width]."""
+    adapter_digest: str
+    """Whose weights computed them, as the engine found them at work."""
+
+
 class Engine(Protocol):
     """Runs jobs."""
 
-    def hidden(self, jobs: Sequence[Job]) -> list[Tensor]:
-        """Final hidden states [reads, width] of each job."""
+    def ready(self, adapter: Adapter | None) -> None:
+        """Puts an adapter's weights in place and proves that they act as uploaded; raises WrongWeights."""
+        ...
+
+    def hidden(self, jobs: Sequence[Job]) -> list[Hidden]:
+        """The outcomes, in order."""
         ...
 
     def forget(self, digest: str) -> None:
@@ -58,17 +72,25 @@ class CacheStats:
     evictions: int = 0
 
 
+class Prefix(NamedTuple):
+    """Keys and values of a prefix, and what they were computed from."""
+
+    kv: Tensor
+    digest: str
+    ids: tuple[int, ...]
+
+
 class PrefixCache:
-    """Keys and values by (adapter digest, prefix ids): content names both, so an entry is never stale. Oldest use goes
-    first when the budget is full."""
+    """Prefixes by (adapter digest, prefix ids): content names both, so an entry is never stale. Oldest use goes first
+    when the budget is full."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._entries: OrderedDict[tuple[str, tuple[int, ...]], Tensor] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, tuple[int, ...]], Prefix] = OrderedDict()
         self.size = 0
         self.stats = CacheStats()
 
-    def get(self, digest: str, ids: tuple[int, ...], compute: Callable[[], Tensor]) -> Tensor:
+    def get(self, digest: str, ids: tuple[int, ...], compute: Callable[[], Prefix]) -> Prefix:
         """The entry, computed if it is not there."""
         key = (digest, ids)
         if (found := self._entries.get(key)) is not None:
@@ -101,15 +123,20 @@ class PackedEngine:
         self.prefixes = PrefixCache(prefix_bytes)
 
     @torch.inference_mode()
-    def hidden(self, jobs: Sequence[Job]) -> list[Tensor]:
+    def ready(self, adapter: Adapter | None) -> None:
+        self._attached(adapter)
+
+    @torch.inference_mode()
+    def hidden(self, jobs: Sequence[Job]) -> list[Hidden]:
         order = sorted(range(len(jobs)), key=lambda i: (_digest(jobs[i]), jobs[i].prefix, len(jobs[i].suffix)))
-        results: list[Tensor | None] = [None] * len(jobs)
+        results: list[Hidden | None] = [None] * len(jobs)
         for chunk in _chunks(order, jobs):
             rows = [self._row(jobs[i]) for i in chunk]
-            states = torch.split(self._model.hidden(rows), [len(row.reads) for row in rows])
-            for i, state in zip(chunk, states, strict=True):
-                results[i] = state
-        return [state for state in results if state is not None]
+            output = self._model.hidden(rows)
+            states = torch.split(output.states, [len(row.reads) for row in rows])
+            for i, state, served in zip(chunk, states, output.served, strict=True):
+                results[i] = Hidden(state, served)
+        return [result for result in results if result is not None]
 
     def forget(self, digest: str) -> None:
         self._weights.pop(digest, None)
@@ -118,15 +145,20 @@ class PackedEngine:
     def _row(self, job: Job) -> Row:
         weights = self._attached(job.adapter)
         ids = job.prefix
-        kv = self.prefixes.get(_digest(job), ids, lambda: self._model.prefix(ids, weights))
-        return Row(weights, kv, job.suffix, job.trie, job.reads)
+        prefix = self.prefixes.get(
+            _digest(job), ids, lambda: Prefix(self._model.prefix(ids, weights), weights.digest, ids)
+        )
+        proof.check_prefix(prefix.digest, prefix.ids, weights.digest, ids)
+        return Row(weights, prefix.kv, job.suffix, job.trie, job.reads)
 
     def _attached(self, adapter: Adapter | None) -> Weights:
         if adapter is None:
             return FROZEN
         found = self._weights.get(adapter.digest)
         if found is None:
-            found = self._weights[adapter.digest] = attach(self._model.decoder, adapter.payload, self._merge)
+            found = attach(self._model.decoder, adapter.digest, adapter.payload, self._merge)
+            proof.check_attached(self._model.decoder, adapter.payload, found)
+            self._weights[adapter.digest] = found
         return found
 
 
@@ -148,5 +180,5 @@ def _chunks(order: Sequence[int], jobs: Sequence[Job]) -> list[list[int]]:
     return chunks
 
 
-def _bytes(value: Tensor) -> int:
-    return value.numel() * value.element_size()
+def _bytes(value: Prefix) -> int:
+    return value.kv.numel() * value.kv.element_size()

@@ -16,7 +16,7 @@ import torch
 
 from potluck_policy_server.backbones.base import Adapter, Upload
 from potluck_policy_server.errors import InvalidRequest
-from potluck_policy_server.safefile import Entry, header
+from potluck_policy_server.safefile import Entry, content_digest, header
 
 _KEY = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<half>[AB])\.weight")
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
@@ -51,6 +51,14 @@ class Lora:
     state: Mapping[str, torch.Tensor]
     """The tensors as uploaded."""
 
+    def content(self) -> str:
+        """Content digest of the tensors that are held."""
+        names = {kind: name for name, kind in _DTYPES.items()}
+        return content_digest(
+            (name, names[t.dtype], tuple(t.shape), t.contiguous().view(torch.uint8).numpy().tobytes())
+            for name, t in self.state.items()
+        )
+
 
 def read(upload: Upload, linears: Mapping[str, tuple[int, int]], dtype: torch.dtype, device: str) -> Adapter:
     """Checks an upload against the base's linear layers (name -> out, in) and returns the adapter."""
@@ -74,7 +82,13 @@ def read(upload: Upload, linears: Mapping[str, tuple[int, int]], dtype: torch.dt
         for module in halves
     }
     size = sum(t.numel() * t.element_size() for t in state.values())
-    return Adapter(upload.digest, upload.agent, size, Lora(pairs, dict(upload.config), state))
+    lora = Lora(pairs, dict(upload.config), state)
+    return Adapter(upload.digest, upload.agent, size, lora, lora.content())
+
+
+def scale_of(config: Mapping[str, Any]) -> float:
+    """What B A is multiplied with, by a checked config."""
+    return _settings(config)[1]
 
 
 def _settings(config: Mapping[str, Any]) -> tuple[int, float]:

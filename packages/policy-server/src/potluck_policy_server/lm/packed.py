@@ -37,6 +37,15 @@ class Row(NamedTuple):
     """Nodes whose hidden states are wanted, ascending."""
 
 
+class Output(NamedTuple):
+    """What a batch came to."""
+
+    states: Tensor
+    """Final hidden states [reads, width], row after row."""
+    served: tuple[str, ...]
+    """For each row the digest of the weights that its tokens went through."""
+
+
 class Places(NamedTuple):
     """Where packed rows lie in the padded [decision, slot] grid."""
 
@@ -61,6 +70,7 @@ class Batch:
     read_places: Places
     read_groups: tuple[Group, ...]
     read_mask: Tensor
+    served: tuple[str, ...]
 
 
 class PackedDecoder:
@@ -80,9 +90,10 @@ class PackedDecoder:
         self._run(batch)
         return batch.cache[:, :, 0].clone()
 
-    def hidden(self, rows: Sequence[Row]) -> Tensor:
-        """Final hidden states [reads, width], row after row. Rows of one adapter must be neighbours."""
-        return self._run(self._batch(rows))
+    def hidden(self, rows: Sequence[Row]) -> Output:
+        """Final hidden states and whose they are. Rows of one adapter must be neighbours."""
+        batch = self._batch(rows)
+        return Output(self._run(batch), batch.served)
 
     def _run(self, batch: Batch) -> Tensor:
         h = self.decoder.embed[batch.tokens]
@@ -180,19 +191,22 @@ class PackedDecoder:
         read_mask = np.zeros((len(rows), max((len(row.reads) for row in rows), default=0), mask.shape[2]), np.float32)
         read_mask[read_owner, read_slot] = mask[read_owner, np.array(reads, np.int64)]
         cos, sin = self._angles(positions)
+        groups, read_starts = _groups(rows, starts), np.concatenate([[0], np.cumsum([len(row.reads) for row in rows])])
+        read_groups = _groups(rows, read_starts)
         return Batch(
             tokens=self._tensor(tokens),
             cos=cos,
             sin=sin,
             places=Places(self._tensor(owner), self._tensor(slot)),
-            groups=_groups(rows, starts),
+            groups=groups,
             mask=self._tensor(mask).to(self.dtype),
             cache=self._fill(rows, int(prefixes.max()), int(lengths.max())),
             prefix_slots=int(prefixes.max()),
             reads=self._tensor(read_rows),
             read_places=Places(self._tensor(read_owner), self._tensor(read_slot)),
-            read_groups=_groups(rows, np.concatenate([[0], np.cumsum([len(row.reads) for row in rows])])),
+            read_groups=read_groups,
             read_mask=self._tensor(read_mask).to(self.dtype),
+            served=_served(rows, groups, starts, read_groups, read_starts),
         )
 
     def _fill(self, rows: Sequence[Row], prefix_slots: int, slots: int) -> Tensor:
@@ -261,3 +275,20 @@ def _groups(rows: Sequence[Row], starts: Index) -> tuple[Group, ...]:
         else:
             found.append(Group(row.weights, start, end))
     return tuple(found)
+
+
+def _served(
+    rows: Sequence[Row], groups: Sequence[Group], starts: Index, read_groups: Sequence[Group], read_starts: Index
+) -> tuple[str, ...]:
+    """Whose weights each row really meets, read off the groups that the products follow, not off the request."""
+    found = []
+    for index, row in enumerate(rows):
+        names = _owners(groups, int(starts[index]), int(starts[index + 1]))
+        if row.reads:
+            names |= _owners(read_groups, int(read_starts[index]), int(read_starts[index + 1]))
+        found.append("|".join(sorted(names)))
+    return tuple(found)
+
+
+def _owners(groups: Sequence[Group], start: int, end: int) -> set[str]:
+    return {group.weights.digest for group in groups if group.start < end and start < group.end}

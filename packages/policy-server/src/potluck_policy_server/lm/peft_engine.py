@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from potluck_policy_server.backbones.base import Adapter
-from potluck_policy_server.lm.engine import Job
+from potluck_policy_server.lm import proof
+from potluck_policy_server.lm.engine import Hidden, Job
 from potluck_policy_server.lm.lora import Lora
 
 MOST_LOADED = 16
@@ -32,7 +33,7 @@ class PeftHost:
     def __init__(self, model: Any) -> None:
         self.model = model
         self._peft: Any = None
-        self._loaded: OrderedDict[str, None] = OrderedDict()
+        self._loaded: OrderedDict[str, str] = OrderedDict()
 
     def name(self, adapter: Adapter | None) -> str:
         """PEFT's name of an adapter, loaded if need be."""
@@ -41,9 +42,13 @@ class PeftHost:
         name = f"d{adapter.digest[:24]}"
         if name not in self._loaded:
             self._load(name, adapter.payload)
-        self._loaded[name] = None
+        self._loaded[name] = adapter.digest
         self._loaded.move_to_end(name)
         return name
+
+    def digest(self, name: str) -> str:
+        """Whose weights PEFT holds under a name."""
+        return "" if name == BASE else self._loaded[name]
 
     def shrink(self) -> None:
         """Unloads what was used least recently beyond the limit; one must stay, or PEFT forgets its base."""
@@ -77,6 +82,7 @@ class PeftHost:
         else:
             self._peft.add_adapter(name, config, autocast_adapter_dtype=False)
         set_peft_model_state_dict(self._peft, dict(lora.state), adapter_name=name)
+        proof.check_loaded(self._peft, name, lora)
         self._peft.eval()
 
 
@@ -93,24 +99,31 @@ class PeftEngine:
     def __init__(self, host: PeftHost) -> None:
         self._host = host
 
+    def ready(self, adapter: Adapter | None) -> None:
+        self._host.name(adapter)
+
     @torch.inference_mode()
-    def hidden(self, jobs: Sequence[Job]) -> list[Tensor]:
+    def hidden(self, jobs: Sequence[Job]) -> list[Hidden]:
         lines = [line for number, job in enumerate(jobs) for line in _lines(number, job)]
         lines.sort(key=lambda line: len(line.ids))
         found: list[dict[int, Tensor]] = [{} for _ in jobs]
+        served = [""] * len(jobs)
         for chunk in _chunks(lines):
-            states = self._forward(chunk, [jobs[line.job].adapter for line in chunk])
+            names = [self._host.name(jobs[line.job].adapter) for line in chunk]
+            states = self._forward(chunk, names)
+            for line, name in zip(chunk, names, strict=True):
+                served[line.job] = self._host.digest(name)
             for row, line in enumerate(chunk):
                 for place, position in line.reads:
                     found[line.job][place] = states[row, position]
         self._host.shrink()
-        return [torch.stack([states[place] for place in sorted(states)]) for states in found]
+        stacked = [torch.stack([states[place] for place in sorted(states)]) for states in found]
+        return [Hidden(states, digest) for states, digest in zip(stacked, served, strict=True)]
 
     def forget(self, digest: str) -> None:
         self._host.forget(digest)
 
-    def _forward(self, lines: Sequence[_Line], adapters: Sequence[Adapter | None]) -> Tensor:
-        names = [self._host.name(adapter) for adapter in adapters]
+    def _forward(self, lines: Sequence[_Line], names: Sequence[str]) -> Tensor:
         length = max(len(line.ids) for line in lines)
         ids = torch.tensor([list(line.ids) + [0] * (length - len(line.ids)) for line in lines])
         with _last_hidden(self._host.model) as states:

@@ -75,6 +75,11 @@ def letters_template(tokenizer: Any) -> Template:
     return Template(LETTERS, "", "\n\n", "\nYour letter:\n", _letters_body, "")
 
 
+def letters_messages(prompt: common_pb2.Prompt) -> list[dict[str, str]]:
+    """The letters prompt as chat messages, for models that render their own template."""
+    return [{"role": "system", "content": prompt.rules.strip()}, {"role": "user", "content": _letters_body(prompt)}]
+
+
 def chat_prompt(tokenizer: Any, system: str, user: str) -> str:
     """A chat turn as text, for Generate; bare text where the tokenizer has no chat template."""
     if not getattr(tokenizer, "chat_template", None):

@@ -74,7 +74,8 @@ class Scorer:
     @torch.inference_mode()
     def score(self, decisions: Sequence[LmDecision]) -> list[Scores]:
         """One forward for all."""
-        states = self._engine.hidden([decision.job for decision in decisions])
+        outcomes = self._engine.hidden([decision.job for decision in decisions])
+        states = [outcome.states for outcome in outcomes]
         wanted = sorted({t for d in decisions for t in _wanted(d.job)})
         column = {token: index for index, token in enumerate(wanted)}
         logits = self._head.logits(torch.cat(states), wanted).double().cpu().numpy()
@@ -82,15 +83,16 @@ class Scorer:
         if self._label_mass:
             totals = self._head.log_total(torch.stack([state[0] for state in states])).double().cpu().tolist()
         results, start = [], 0
-        for decision, state, total in zip(decisions, states, totals, strict=True):
-            rows = logits[start : start + len(state)]
-            start += len(state)
+        for decision, outcome, total in zip(decisions, outcomes, totals, strict=True):
+            rows = logits[start : start + len(outcome.states)]
+            start += len(outcome.states)
             places = {node: place for place, node in enumerate(decision.job.reads)}
             trie = decision.job.trie
             branches = [rows[places[b.node], [column[token] for token in b.children]] for b in trie.branches]
             first = rows[0, [column[token] for token in trie.first_tokens]]
             mass = float(np.exp(first - total).sum())
-            results.append(Scores(label_logprobs(trie, branches, decision.temperature), mass))
+            logprobs = label_logprobs(trie, branches, decision.temperature)
+            results.append(Scores(logprobs, mass, outcome.adapter_digest))
         return results
 
 

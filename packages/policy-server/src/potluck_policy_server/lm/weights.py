@@ -33,6 +33,8 @@ class Weights:
 
     merged: tuple[Tensor, ...] | None = None
     deltas: tuple[tuple[Delta, ...], ...] | None = None
+    digest: str = ""
+    """The adapter's; empty for the frozen base. Every answer is labelled with it."""
 
     @property
     def size(self) -> int:
@@ -51,12 +53,13 @@ class Group(NamedTuple):
     end: int
 
 
-def attach(decoder: Decoder, lora: Lora, merge: bool) -> Weights:
+def attach(decoder: Decoder, digest: str, lora: Lora, merge: bool) -> Weights:
     """An adapter's weights for a decoder, merged or apart."""
     deltas = tuple(_deltas(linear, lora.pairs) for linear in decoder.linears)
     if not merge:
-        return Weights(deltas=deltas)
-    return Weights(merged=tuple(_merge(linear, own) for linear, own in zip(decoder.linears, deltas, strict=True)))
+        return Weights(deltas=deltas, digest=digest)
+    merged = tuple(_merge(linear, own) for linear, own in zip(decoder.linears, deltas, strict=True))
+    return Weights(merged=merged, digest=digest)
 
 
 def apply(linear: Linear, index: int, x: Tensor, groups: Sequence[Group], start: int = 0, end: int = -1) -> Tensor:
@@ -67,7 +70,7 @@ def apply(linear: Linear, index: int, x: Tensor, groups: Sequence[Group], start:
         y = functional.linear(x, linear.weight[start:end], bias)
         for group in groups:
             if group.weights.deltas is not None:
-                _add(y, x, group, group.weights.deltas[index], start, end)
+                add_deltas(y, x, group, group.weights.deltas[index], start, end)
         return y
     if len(groups) == 1:
         return functional.linear(x, _whole(groups[0].weights, linear, index)[start:end], bias)
@@ -82,7 +85,8 @@ def _whole(weights: Weights, linear: Linear, index: int) -> Tensor:
     return linear.weight if weights.merged is None else weights.merged[index]
 
 
-def _add(y: Tensor, x: Tensor, group: Group, deltas: Sequence[Delta], start: int, end: int) -> None:
+def add_deltas(y: Tensor, x: Tensor, group: Group, deltas: Sequence[Delta], start: int, end: int) -> None:
+    """Adds a group's updates of the output columns [start, end) to its rows of y."""
     rows = x[group.start : group.end]
     for delta in deltas:
         if start <= delta.start and delta.end <= end:

@@ -76,6 +76,34 @@ BUILTIN_POLICY_SCRIPTED: BuiltinPolicy.ValueType  # 3
 """Best item by the game's greedy heuristic."""
 Global___BuiltinPolicy: _TypeAlias = BuiltinPolicy  # noqa: Y015
 
+class _ScoreSource:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ScoreSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ScoreSource.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SCORE_SOURCE_UNSPECIFIED: _ScoreSource.ValueType  # 0
+    """Exact: computed from the weights, or from a rule. What every server with weights answers."""
+    SCORE_SOURCE_TOP_LOGPROBS: _ScoreSource.ValueType  # 1
+    """From the most probable tokens that a remote model lists. Options beyond that list have probability 0, and
+    label_mass says how much of the vocabulary the offered labels hold.
+    """
+    SCORE_SOURCE_SAMPLES: _ScoreSource.ValueType  # 2
+    """Frequencies among sampled texts of a remote model."""
+
+class ScoreSource(_ScoreSource, metaclass=_ScoreSourceEnumTypeWrapper):
+    """Where a menu distribution comes from."""
+
+SCORE_SOURCE_UNSPECIFIED: ScoreSource.ValueType  # 0
+"""Exact: computed from the weights, or from a rule. What every server with weights answers."""
+SCORE_SOURCE_TOP_LOGPROBS: ScoreSource.ValueType  # 1
+"""From the most probable tokens that a remote model lists. Options beyond that list have probability 0, and
+label_mass says how much of the vocabulary the offered labels hold.
+"""
+SCORE_SOURCE_SAMPLES: ScoreSource.ValueType  # 2
+"""Frequencies among sampled texts of a remote model."""
+Global___ScoreSource: _TypeAlias = ScoreSource  # noqa: Y015
+
 @_typing.final
 class DescribeRequest(_message.Message):
     """Asks what is served."""
@@ -343,6 +371,8 @@ class ScoredChoice(_message.Message):
     PROMPT_TOKENS_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     BUILTIN_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    SAMPLES_FIELD_NUMBER: _builtins.int
     letter: _builtins.str
     """The chosen item's letter."""
     index: _builtins.int
@@ -359,6 +389,10 @@ class ScoredChoice(_message.Message):
     """Tokens in the prompt."""
     builtin: Global___BuiltinPolicy.ValueType
     """The builtin that computed it, if it was one."""
+    source: Global___ScoreSource.ValueType
+    """How the probabilities were found."""
+    samples: _builtins.int
+    """Texts that were sampled for SCORE_SOURCE_SAMPLES; those that named no option are not among the probabilities."""
     @_builtins.property
     def probabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """The menu distribution, in menu order; sums to 1."""
@@ -380,10 +414,12 @@ class ScoredChoice(_message.Message):
         prompt_tokens: _builtins.int = ...,
         tokens: Global___Tokens | None = ...,
         builtin: Global___BuiltinPolicy.ValueType = ...,
+        source: Global___ScoreSource.ValueType = ...,
+        samples: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["tokens", b"tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter_digest", b"adapter_digest", "builtin", b"builtin", "index", b"index", "label_mass", b"label_mass", "letter", b"letter", "logprob", b"logprob", "probabilities", b"probabilities", "prompt_digest", b"prompt_digest", "prompt_tokens", b"prompt_tokens", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter_digest", b"adapter_digest", "builtin", b"builtin", "index", b"index", "label_mass", b"label_mass", "letter", b"letter", "logprob", b"logprob", "probabilities", b"probabilities", "prompt_digest", b"prompt_digest", "prompt_tokens", b"prompt_tokens", "samples", b"samples", "source", b"source", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

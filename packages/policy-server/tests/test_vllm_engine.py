@@ -1,0 +1,44 @@
+"""vLLM against our own engine; skipped where vLLM is not installed, and it says so."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from potluck_policy_server.backbones import registry
+from potluck_policy_server.backbones.base import LETTERS, WORDS, BackboneOptions
+from potluck_policy_server.errors import UnknownBackbone
+from potluck_policy_server.folder import linear_shapes
+
+HERE = importlib.util.find_spec("vllm") is not None
+
+
+@pytest.mark.skipif(HERE, reason="vLLM is installed")
+def test_without_vllm_the_backbone_is_refused_by_name(folder):
+    with pytest.raises(UnknownBackbone, match="vLLM is not installed"):
+        registry.load(BackboneOptions(f"vllm:{folder}"))
+    with pytest.raises(UnknownBackbone, match="name the model too"):
+        registry.load(BackboneOptions("vllm:"))
+
+
+def test_the_files_name_the_linear_layers_that_the_model_has(folder, backbone):
+    """What an adapter for vLLM is checked against."""
+    assert linear_shapes(folder) == backbone._linears
+
+
+@pytest.mark.skipif(not HERE, reason="vLLM is not installed: its parity with the torch engine was not tested")
+def test_vllm_answers_as_the_torch_engine(kit, folder, backbone, adapter_files):
+    """Frozen and with two adapters, letters and words, mixed; vLLM's float32 kernels round otherwise."""
+    served = registry.load(BackboneOptions(f"vllm:{folder}", context=256))
+    assert served.description.base_digest == backbone.description.base_digest
+    uploads = [kit.upload(backbone, files) for files in adapter_files]
+    ours, theirs = ([one.read_adapter(upload) for upload in uploads] for one in (backbone, served))
+    for scheme in (LETTERS, WORDS):
+        asked = [
+            [kit.query(kit.prompt(s, 3 + s), [None, *held][s % 3], 0.8, scheme) for s in range(6)]
+            for held in (ours, theirs)
+        ]
+        for a, b in zip(kit.scores(backbone, asked[0]), kit.scores(served, asked[1]), strict=True):
+            np.testing.assert_allclose(a.logprobs, b.logprobs, atol=5e-3)
+            assert a.adapter_digest == b.adapter_digest
+    served.forget(uploads[0].digest)
