@@ -136,7 +136,7 @@ async def _refuses_uploads(peer: Peer) -> str:
     return "a fixed rule: uploads are refused"
 
 
-async def _probabilities(peer: Peer, questions: list[pb.Decision], digest: str = "") -> np.ndarray:  # type: ignore[type-arg]
+async def _probabilities(peer: Peer, questions: list[pb.Decision], digest: str = "") -> np.ndarray:
     if digest:
         questions = [pb.Decision(policy=adapter(digest), prompt=q.prompt, temperature=1.0) for q in questions]
     return np.array([list(choice.probabilities) for choice in await peer.choose(questions)])
