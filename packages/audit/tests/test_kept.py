@@ -9,7 +9,7 @@ import pytest
 from potluck_audit.errors import CorruptRecords, NewerSchema
 from potluck_audit.facts import run_facts
 from potluck_audit.intervals import Estimate, Intervals
-from potluck_audit.kept import found_before, told_of
+from potluck_audit.kept import found_before, swaps, told_of
 from potluck_audit.metrics.metric import Metric
 from potluck_audit.recorded import measure
 from potluck_audit.records import load_run
@@ -175,3 +175,21 @@ def test_seeds_far_apart_are_named_and_not_counted_up(episode, write_run, tmp_pa
     training = [episode(set="train", round=r, seed=s, member=r) for r, s in enumerate(seeds)]
     facts = run_facts(load_run(write_run(tmp_path / "demo", training)))
     assert facts["Training seeds"] == ", ".join(map(str, seeds))
+
+
+def test_swapped_partners_come_into_the_report(results, tmp_path):
+    assert swaps(tmp_path) == []
+    same = {"set": "swap", "low": None, "high": None, "episodes": 4, "unit": "soups"}
+    told = [("self_play", "", "", 3.0), ("cross_play_gap", "", "", 0.25)]
+    told += [("partner", "agent_0", "demo@8 with uniform", 1.5)]
+    rows = [{"name": name, "agent": agent, "key": key, "value": value, **same} for name, agent, key, value in told]
+    (tmp_path / "audit").mkdir()
+    file = tmp_path / "audit" / "swap.json"
+    file.write_text(json.dumps({"schema_version": 1, "teams": {}, "metrics": rows}))
+    html = section(render(replace(results, metrics=[*results.metrics, *swaps(tmp_path)]), []), "worth")
+    assert "agent_0 of demo@8 with uniform" in html
+    assert "25.0 % " in html
+    assert "potluck-audit swap RUN" in section(render(results, []), "worth")
+    file.write_text(json.dumps({"schema_version": 1, "metrics": [{"name": "self_play"}]}))
+    with pytest.raises(CorruptRecords):
+        swaps(tmp_path)

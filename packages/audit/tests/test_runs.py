@@ -4,6 +4,7 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,9 @@ import pytest
 
 from potluck_audit import frames, runs
 from potluck_audit.errors import CorruptRecords, InvalidRequest, NewerSchema, UnknownRun
+from potluck_audit.intervals import Estimate
+from potluck_audit.metrics.metric import Metric
+from potluck_audit.metrics.trends import Trend
 from potluck_audit.records import load_run
 from potluck_audit.saved import NotAudited, load_results
 
@@ -168,3 +172,17 @@ def test_a_page_with_a_wrong_name_would_be_noticed(copied, monkeypatch):
     )
     with pytest.raises(AttributeError):
         exec(compile(broken, "page", "exec"), {})
+
+
+def test_the_course_of_training_is_a_table(run, monkeypatch):
+    assert run.trends().schema == frames.TRENDS
+    assert run.trends().num_rows == 0, "that audit knew of no trends"
+    metric = Metric("soup_share", "train", Estimate(0.5, None, None, 3), "agent_1", "chain", "share")
+    known = replace(run.results, trends=[Trend(0, 4, metric), Trend(5, 9, replace(metric, agent="agent_0"))])
+    found = runs.Run(run.path)
+    monkeypatch.setitem(found.__dict__, "results", known)
+    assert [(r["first"], r["last"], r["agent"]) for r in found.trends().to_pylist()] == [
+        (0, 4, "agent_1"),
+        (5, 9, "agent_0"),
+    ]
+    assert found.trends(agent="agent_1", name="soup_share")["low"].to_pylist() == [None]

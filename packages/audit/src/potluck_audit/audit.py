@@ -21,7 +21,7 @@ from potluck_audit.counterfactual.coalitions import Players
 from potluck_audit.credit import Budget
 from potluck_audit.errors import CannotWrite, InvalidRequest
 from potluck_audit.intervals import Intervals
-from potluck_audit.kept import found_before, told_of
+from potluck_audit.kept import found_before, swaps, told_of
 from potluck_audit.played import cooperate, diversify
 from potluck_audit.progress import OnStage
 from potluck_audit.recorded import compare_seeds, measure
@@ -76,6 +76,7 @@ async def _run(request: AuditRequest, on_stage: OnStage) -> AuditOutcome:
     intervals = Intervals(request.confidence)
     results = await asyncio.to_thread(measure, run, intervals, on_stage)
     results.decoupling, results.blame = await asyncio.to_thread(found_before, run.path)
+    results.metrics += await asyncio.to_thread(swaps, run.path)
     if request.seeds:
         on_stage("comparing training seeds", 0, 0)
         results.metrics += await asyncio.to_thread(compare_seeds, run, request.seeds, intervals)

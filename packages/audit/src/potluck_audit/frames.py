@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from potluck_audit.metrics.metric import Metric
+from potluck_audit.metrics.trends import Trend
 from potluck_audit.records.run import parts, read_part
 
 DECISIONS = pa.schema(
@@ -52,6 +53,9 @@ CREDIT = pa.schema(
     [("baseline", pa.string()) if f.name == "key" else (f.name, f.type) for f in METRICS if f.name != "name"]
 )
 """One row an agent: Shapley credit against the named baseline."""
+
+TRENDS = pa.schema([("first", pa.int32()), ("last", pa.int32()), *((f.name, f.type) for f in METRICS)])
+"""One row a figure of consecutive training rounds, `first` to `last`."""
 
 _RAW = ("schema_version", "index", *(n for n in DECISIONS.names if n not in ("option", "target", "probability")))
 _LATER = frozenset({"round", "reward", "advantage"})
@@ -91,6 +95,16 @@ def metrics(rows: Iterable[Metric]) -> pa.Table:
         for m in rows
     ]
     return pa.Table.from_pylist(plain, schema=METRICS)
+
+
+def trends(rows: Iterable[Trend]) -> pa.Table:
+    """The course of training as a table."""
+    parts = list(rows)
+    table = metrics(t.metric for t in parts)
+    ends = {"first": [t.first for t in parts], "last": [t.last for t in parts]}
+    for name, values in reversed(ends.items()):
+        table = table.add_column(0, name, pa.array(values, pa.int32()))
+    return table.cast(TRENDS)
 
 
 def credit(rows: Iterable[Metric]) -> pa.Table:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from potluck_audit.errors import CorruptRecords, NewerSchema
+from potluck_audit.intervals import Estimate
+from potluck_audit.metrics.metric import Metric
 from potluck_audit.verdict.saved import load_verdict
 from potluck_audit.verdict.verdict import Decoupling
 
 BLAME = Path("audit") / "blame" / "blame.json"
-BLAME_VERSION = 1
+SWAP = Path("audit") / "swap.json"
+BLAME_VERSION = SWAP_VERSION = 1
 MOST = 4
 """Episodes that are replayed because something is told of them."""
 
@@ -22,22 +25,36 @@ def found_before(run: Path) -> tuple[Decoupling | None, Mapping[str, Any] | None
 
     Raises CorruptRecords and NewerSchema: a report without a verdict that was found would mislead.
     """
-    return load_verdict(run), _blame(run / BLAME)
+    return load_verdict(run), _load(run / BLAME, BLAME_VERSION, ("located", "shares", "agreement"))
 
 
-def _blame(file: Path) -> Mapping[str, Any] | None:
+def _load(file: Path, version: int, lists: Sequence[str]) -> Mapping[str, Any] | None:
     if not file.exists():
         return None
     try:
         data: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        if data["schema_version"] > BLAME_VERSION:
-            raise NewerSchema(file, data["schema_version"], BLAME_VERSION)
-        for part in ("located", "shares", "agreement"):
+        if data["schema_version"] > version:
+            raise NewerSchema(file, data["schema_version"], version)
+        for part in lists:
             if not isinstance(data[part], list):
                 raise TypeError(part)
     except (ValueError, OSError, KeyError, TypeError) as broken:
         raise CorruptRecords(file, f"{type(broken).__name__} {broken}"[:200]) from broken
     return data
+
+
+def swaps(run: Path) -> list[Metric]:
+    """Rows of `potluck-audit swap`; none where it was not run. Raises CorruptRecords, NewerSchema."""
+    data = _load(run / SWAP, SWAP_VERSION, ("metrics",))
+    try:
+        return [] if data is None else [_metric(row) for row in data["metrics"]]
+    except (KeyError, TypeError) as broken:
+        raise CorruptRecords(run / SWAP, f"{type(broken).__name__} {broken}"[:200]) from broken
+
+
+def _metric(row: Mapping[str, Any]) -> Metric:
+    estimate = Estimate(row["value"], row["low"], row["high"], row["episodes"])
+    return Metric(row["name"], row["set"], estimate, row["agent"], row["key"], row["unit"])
 
 
 def told_of(blame: Mapping[str, Any] | None) -> list[str]:

@@ -83,6 +83,13 @@ class Run:
             if set in (None, m.set) and agent in (None, m.agent) and name in (None, m.name)
         )
 
+    def trends(self, agent: str | None = None, name: str | None = None) -> pa.Table:
+        """One row a figure of consecutive training rounds (columns: `frames.TRENDS`). Raises NotAudited."""
+        self._known(None, agent)
+        return frames.trends(
+            t for t in self.results.trends if agent in (None, t.metric.agent) and name in (None, t.metric.name)
+        )
+
     def credit(self, set: str | None = None, agent: str | None = None) -> pa.Table:
         """One row an agent (columns: `frames.CREDIT`); none where the audit gave no credit. Raises NotAudited."""
         self._known(set, agent)

@@ -18,6 +18,9 @@ const food = {
   soup: `<circle r="9.5" fill="#fff" stroke="#7c8794" stroke-width="1.2"/><circle r="6.6" fill="#e08e2b" stroke="#9b5b12" stroke-width=".9"/><circle cx="-2" cy="-1" r="1.3" fill="#ffd98a"/><circle cx="2.4" cy="1.6" r="1.3" fill="#ffd98a"/>`,
   apple: `<circle cy="1" r="7.5" fill="#c0392b" stroke="#6e1d15" stroke-width="1.2"/><path d="M0-6Q2-10 5-10" fill="none" stroke="#4a7a35" stroke-width="1.8"/>`,
 };
+food.dirt = `<path d="M-16 5Q-9-9 0-2T16-5V12H-16Z" fill="#7a5c3e" stroke="#4e3a26" stroke-width="1"/>`;
+const BEAMS = { clean_beam: "#bde7ff", zap_beam: "#ffd54a" };
+const beam = (kind) => `<rect x="3" y="3" width="34" height="34" rx="7" fill="${BEAMS[kind] ?? "#ddd"}" opacity=".72" stroke="#0004"/>`;
 const pile = (one) => [[-7, 5], [7, 5], [0, -5]].map(([x, y]) => `<g transform="translate(${x} ${y}) scale(.8)">${food[one]}</g>`).join("");
 const mark = (kind, colour) => `<circle r="9" fill="${colour}" stroke="#0006"/><text y="3.6" text-anchor="middle" class="tag">${esc(kind.slice(0, 2))}</text>`;
 function thing(kind) {
@@ -71,6 +74,7 @@ function pot(s) {
 }
 function sprite(s) {
   const body = s.seat >= 0 ? chef(s) : s.kind === "pot" ? pot(s)
+    : s.kind.endsWith("_beam") ? beam(s.kind)
     : `<g transform="translate(20 18)">${thing(s.kind)}</g>` + (s.label ? `<text x="20" y="37" text-anchor="middle" class="tag">${esc(s.label)}</text>` : "");
   const who = s.seat >= 0 ? ` data-seat="${s.seat}"` : "";
   return `<g class="sprite" data-kind="${esc(s.kind)}"${who} transform="translate(${s.x * CELL} ${s.y * CELL})">${body}</g>`;

@@ -32,7 +32,7 @@ def section(view: View) -> Section:
         conserved=_conserved(coalitions, credits),
         interaction_chart=interaction_chart(view),
         percent=view.percent,
-        lone=view.lacking,
+        swaps=_swaps(view),
     )
     return Section("worth", "What the team is worth, and who earned it", "Credit", html)
 
@@ -125,3 +125,26 @@ def interaction_chart(view: View) -> Markup:
         for m in view.results.all("interaction")
     }
     return bars(groups, label_width=140) if groups else Markup()
+
+
+def _swaps(view: View) -> Table | None:
+    """Agents beside partners of other teams, and beside partners that learned nothing."""
+    found = [m for m in view.results.metrics if m.set == "swap"]
+    rows = [
+        (_pairing(m), str(m.estimate.episodes), figure(m, percent=m.name == "cross_play_gap"))
+        for name in ("self_play", "cross_play", "cross_play_gap", "pairing", "partner", "rotated")
+        for m in found
+        if m.name == name
+    ]
+    text = f"Partners swapped, in {view.unit} per episode; the uniform partner learned nothing, the greedy is scripted."
+    return Table(text, ("who plays", "episodes", view.unit), rows) if rows else None
+
+
+def _pairing(metric: Metric) -> str:
+    words = {
+        "self_play": "teams as they learned (self-play)",
+        "cross_play": "agents with partners of other teams (cross-play)",
+        "cross_play_gap": "(self-play - cross-play) / self-play",
+        "rotated": f"{metric.key}, every agent one seat further",
+    }
+    return words.get(metric.name) or f"{metric.agent} of {metric.key}".strip()
