@@ -61,6 +61,7 @@ def episode(core, name, seed):
     from potluck_envs.meltingpot.level import level
 
     known, rng = level(name), random.Random(seed)
+    floor, number = known.floor(), {action: i for i, action in enumerate(known.actions)}
     player = {"clean_up": players.cleaners, "commons_harvest__open": players.greedy}[name]
     made = Frames(known.width, known.height)
     frame = made.begin(core.start(seed))
@@ -68,8 +69,8 @@ def episode(core, name, seed):
     told = {"spawns": [list(pose) for pose in frame.poses]}
     for _ in range(STEPS):
         joint = player(name, frame, rng)
-        after = made.go_on(frame, core.advance(bytes(known.actions.index(action) for action in joint)))
-        lower, upper = contests(frame, after, joint, known.floor())
+        after = made.go_on(frame, core.advance(bytes(number[action] for action in joint)))
+        lower, upper = contests(frame, after, joint, floor)
         counts["lower"] += lower
         counts["upper"] += upper
         for event in after.events:

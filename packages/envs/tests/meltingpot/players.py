@@ -17,8 +17,9 @@ def towards(pose, cell, rng):
 
 
 def nearest(pose, cells):
-    """The nearest of some cells."""
-    return min(cells, key=lambda cell: (abs(cell[0] - pose[0]) + abs(cell[1] - pose[1]), cell))
+    """The nearest of some cells, the first in reading order of columns."""
+    px, py, _ = pose
+    return min([(abs(x - px) + abs(y - py), x, y) for x, y in cells])[1:]
 
 
 def greedy(name, frame, rng):

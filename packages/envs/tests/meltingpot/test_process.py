@@ -95,7 +95,7 @@ def test_a_lua_error_ends_the_engines_process_and_is_told():
         theirs.close()
         core = ProcessCore.of(ours, child.pid, errors, 100)
         core.start(1)
-        with pytest.raises(EngineCrashed, match="engine died") as told:
+        with pytest.raises(EngineCrashed, match="engine died: ERROR: ") as told:
             core.advance(bytes(7))
         assert child.wait() == -signal.SIGABRT, "the engine cannot be caught: it aborts"
         assert "/" not in told.value.message.split("died:")[1], "no folders of this machine on the wire"

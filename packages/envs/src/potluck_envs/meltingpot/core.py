@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from potluck_envs.meltingpot import stack
-from potluck_envs.meltingpot.frame import APPLE, BEAMS, CLEAN, DIRT, EAT, EMPTY, ZAP, Change
+from potluck_envs.meltingpot.frame import BEAMS, Change
 from potluck_envs.meltingpot.lab import build
 from potluck_envs.meltingpot.substrates import Substrate
 
-_RENDER_ORDER = ("logic", "alternateLogic", "background", "lowerPhysical", "upperPhysical", "overlay", "superOverlay")
+_LAYERS = 7
+"""Render layers below those of the beams: logic, alternateLogic, background, lowerPhysical, upperPhysical, overlay,
+superOverlay."""
 _BEAM_SPRITES = ("BeamZap", "BeamClean")
-_PLAYER_DEEDS = {"potluck_eat": EAT, "potluck_clean": CLEAN}
 _FIRES = ("FIRE_ZAP", "FIRE_CLEAN")
 
 
@@ -39,7 +40,6 @@ class Core:
     def start(self, seed: int) -> Change:
         """Begins an episode. seed: 0 to MAX_SEED - 1."""
         self._raw.start(0, seed)
-        self._scan.forget()
         return self._scan.change(False, False)
 
     def advance(self, actions: bytes) -> Change:
@@ -80,90 +80,39 @@ class Core:
 
 
 class _Scan:
-    """Reads the engine's observations and compares them with the ones before."""
+    """Reads what the engine tells."""
 
     def __init__(self, substrate: Substrate, raw: Any) -> None:
         self._raw = raw
+        self._agents = substrate.agents
         names = raw.read_property("spriteNames").split(",")
-        self._players = substrate.agents
-        self._things = _RENDER_ORDER.index(substrate.thing_layer)
-        self._avatars = _RENDER_ORDER.index(substrate.avatar_layer)
-        self._kinds = np.zeros(len(names) + 1, np.int8)
-        self._owners = np.full(len(names) + 1, -1, np.int16)
-        for index, name in enumerate(names):
-            stem, _, side = name.partition(".")
-            if stem in ("Apple", "Dirt"):
-                self._kinds[index] = APPLE if stem == "Apple" else DIRT
-            elif stem.startswith("Avatar") and stem[6:].isdigit() and side:
-                self._owners[index] = 4 * (int(stem[6:]) - 1) + "NESW".index(side)
-        self._beams = {i: _BEAM_SPRITES.index(n.partition(".")[0]) for i, n in enumerate(names) if _is_beam(n)}
-        self._before: NDArray[np.int8] | None = None
-
-    def forget(self) -> None:
-        """The next change is told from an empty world."""
-        self._before = None
+        stems = [name.partition(".")[0] for name in names]
+        self._beams = {i: _BEAM_SPRITES.index(stem) for i, stem in enumerate(stems) if stem in _BEAM_SPRITES}
 
     def change(self, fired: bool, done: bool) -> Change:
-        """What is different from the last call, with the events since."""
-        layers = np.asarray(self._raw.observation("WORLD.LAYER"))
-        status = np.asarray(self._raw.observation("WORLD.STATUS")).reshape(self._players, 4).tolist()
+        """What is new since the last call, with beams where some may have been fired."""
+        told, n = np.asarray(self._raw.observation("WORLD.CHANGE")).tolist(), self._agents
+        whole = list(map(int, told[n:]))
         return Change(
-            self._poses(layers),
-            tuple([row[0] for row in status]),
-            tuple([int(row[2]) for row in status]),
-            tuple([int(row[3]) for row in status]),
-            self._changed_things(layers),
-            self._deeds(layers.shape[1]),
-            self._rays(layers) if fired else (),
+            tuple(whole[2 * n : 3 * n]),
+            tuple(told[:n]),
+            tuple(whole[:n]),
+            tuple(whole[n : 2 * n]),
+            tuple(whole[3 * n :]),
+            self._rays() if fired else (),
             done,
         )
 
-    def _poses(self, layers: NDArray[np.int32]) -> tuple[int, ...]:
-        plane = layers[:, :, self._avatars].ravel()
-        owners = self._owners[plane]
-        poses = [-1] * self._players
-        for cell in np.flatnonzero(owners >= 0).tolist():
-            owner = int(owners[cell])
-            poses[owner >> 2] = cell << 2 | owner & 3
-        return tuple(poses)
-
-    def _changed_things(self, layers: NDArray[np.int32]) -> tuple[int, ...]:
-        plane = self._kinds[layers[:, :, self._things].ravel()]
-        before = self._before if self._before is not None else np.full_like(plane, EMPTY)
-        self._before = plane
-        changed = np.flatnonzero(plane != before)
-        if not len(changed):
-            return ()
-        return tuple(np.stack((changed, before[changed], plane[changed]), axis=1).ravel().tolist())
-
-    def _deeds(self, width: int) -> tuple[int, ...]:
-        deeds: list[int] = []
-        for name, values in self._raw.events():
-            if name == "zap":
-                told = _told(values)
-                deeds += (ZAP, told[b"source"] - 1, told[b"target"] - 1)
-            elif name in _PLAYER_DEEDS:
-                told = _told(values)
-                deeds += (_PLAYER_DEEDS[name], told[b"player_index"] - 1, told[b"y"] * width + told[b"x"])
-        return tuple(deeds)
-
-    def _rays(self, layers: NDArray[np.int32]) -> tuple[int, ...]:
+    def _rays(self) -> tuple[int, ...]:
+        """Beams lie in layers of their own, above all others."""
+        layers = np.asarray(self._raw.observation("WORLD.LAYER"))[:, :, _LAYERS:]
         width = layers.shape[1]
         found: list[int] = []
-        for y, x, layer in np.argwhere(layers[:, :, len(_RENDER_ORDER) :]).tolist():
-            kind = self._beams.get(int(layers[y, x, len(_RENDER_ORDER) + layer]))
+        for y, x, layer in np.argwhere(layers).tolist():
+            kind = self._beams.get(int(layers[y, x, layer]))
             if kind is not None:
                 found += (kind, y * width + x)
         return tuple(found)
-
-
-def _told(values: Sequence[Any]) -> dict[bytes, int]:
-    """An event's whole numbers by name: it comes as "dict", name, number, name, number ..."""
-    return {key: int(value) for key, value in zip(values[1::2], values[2::2], strict=True)}
-
-
-def _is_beam(sprite: str) -> bool:
-    return sprite.partition(".")[0] in _BEAM_SPRITES
 
 
 def _joint_actions(substrate: Substrate, raw: Any) -> Any:

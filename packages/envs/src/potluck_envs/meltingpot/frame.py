@@ -15,7 +15,7 @@ Stance = tuple[int, int, int]
 """x, y, facing: 0 to 3 for N, E, S, W."""
 
 EMPTY, APPLE, DIRT = 0, 1, 2
-EAT, CLEAN, ZAP = 0, 1, 2
+THING, EAT, CLEAN, ZAP = 0, 1, 2, 3
 ZAP_BEAM, CLEAN_BEAM = "zap", "clean"
 BEAMS = (ZAP_BEAM, CLEAN_BEAM)
 
@@ -65,10 +65,9 @@ class Change(NamedTuple):
     rewards: tuple[float, ...]
     zap_wait: tuple[int, ...]
     clean_wait: tuple[int, ...]
-    things: tuple[int, ...]
-    """Flat triples: a cell whose thing changed, what it was, what it is (EMPTY, APPLE, DIRT)."""
-    deeds: tuple[int, ...]
-    """Flat triples: EAT or CLEAN with agent and cell, ZAP with agent and victim."""
+    news: tuple[int, ...]
+    """Flat triples, in the order in which things happened: THING with a cell and what it holds now (EMPTY, APPLE,
+    DIRT), EAT or CLEAN with agent and cell, ZAP with agent and victim."""
     beams: tuple[int, ...]
     """Flat pairs: index into BEAMS, cell."""
     done: bool
@@ -97,8 +96,8 @@ class Frames:
 
     def _frame(self, step: int, change: Change, apples: frozenset[Cell], dirt: frozenset[Cell]) -> Frame:
         events: tuple[Event, ...] = ()
-        if change.things or change.deeds:
-            events = self._events(change)
+        if change.news:
+            events = self._events(change.news)
             apples, dirt = frozenset(self._apples), frozenset(self._dirt)
         beams = change.beams
         self._last = Frame(
@@ -115,38 +114,35 @@ class Frames:
         )
         return self._last
 
-    def _events(self, change: Change) -> tuple[Event, ...]:
+    def _events(self, news: tuple[int, ...]) -> tuple[Event, ...]:
         """Events in an order in which the books balance: what grows and is eaten in one step grows first."""
-        deeds = change.deeds
         done: dict[tuple[int, int], int] = {}
-        for i in range(0, len(deeds), 3):
-            kind, agent, what = deeds[i : i + 3]
-            # Two beams may hit one cell or one victim in a step: the first is what did it.
-            done.setdefault((kind, what), agent)
+        things: dict[int, int] = {}
+        for i in range(0, len(news), 3):
+            kind, one, other = news[i : i + 3]
+            if kind == THING:
+                things[one] = other
+            else:
+                # Two beams may hit one cell or one victim in a step: the first is what did it.
+                done.setdefault((kind, other), one)
         events: list[Event] = []
-        things = {}
-        for i in range(0, len(change.things), 3):
-            cell, was, now = change.things[i : i + 3]
-            things[cell] = was, now
-        for kind, name in ((EAT, "eat"), (CLEAN, "clean")):
-            for (deed, cell), agent in done.items():
-                if deed == kind:
-                    was, now = things.pop(cell, self._unchanged(cell))
-                    self._appear_and_vanish(events, name, cell, agent, was, now)
-        for cell, (was, now) in things.items():
-            self._turn(events, cell, was, now)
-        events += [
-            Event("zap", agent, f"agent_{victim}", "agent") for (deed, victim), agent in done.items() if deed == ZAP
-        ]
-        return tuple(events)
+        zaps: list[Event] = []
+        for (deed, what), agent in done.items():
+            if deed == ZAP:
+                zaps.append(Event("zap", agent, f"agent_{what}", "agent"))
+            else:
+                was = self._thing(what)
+                self._appear_and_vanish(events, deed, what, agent, was, things.pop(what, was))
+        for cell, now in things.items():
+            self._turn(events, cell, self._thing(cell), now)
+        return (*events, *zaps)
 
-    def _unchanged(self, cell: int) -> tuple[int, int]:
+    def _thing(self, cell: int) -> int:
         at = self._cells[cell]
-        thing = APPLE if at in self._apples else DIRT if at in self._dirt else EMPTY
-        return thing, thing
+        return APPLE if at in self._apples else DIRT if at in self._dirt else EMPTY
 
-    def _appear_and_vanish(self, events: list[Event], name: str, cell: int, agent: int, was: int, now: int) -> None:
-        thing = APPLE if name == "eat" else DIRT
+    def _appear_and_vanish(self, events: list[Event], deed: int, cell: int, agent: int, was: int, now: int) -> None:
+        name, thing = ("eat", APPLE) if deed == EAT else ("clean", DIRT)
         x, y = self._cells[cell]
         if was != thing:
             self._turn(events, cell, was, thing)
@@ -156,6 +152,8 @@ class Frames:
         self._turn(events, cell, EMPTY, now)
 
     def _turn(self, events: list[Event], cell: int, was: int, now: int) -> None:
+        if was == now:
+            return
         x, y = at = self._cells[cell]
         if was == APPLE:
             self._apples.discard(at)

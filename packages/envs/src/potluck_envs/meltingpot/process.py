@@ -33,6 +33,7 @@ TIMEOUT_SECONDS = 25.0
 BUILD_SECONDS = 120.0
 """For the first answer, which waits for a build where the nursery has none of the kind."""
 _TAIL_BYTES = 4000
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _FOLDERS = re.compile(r"(?:/[^\s/:'\"]+)+/")
 
 log = logging.getLogger(__name__)
@@ -177,11 +178,12 @@ class ProcessCore:
 
 
 def _cause(errors: IO[bytes], otherwise: str) -> str:
-    """Why an engine died: the last line that it wrote, without folders; the log has more of it."""
+    """Why an engine died: its first line about a Lua error, or the last one, without folders; the log has more."""
     size = errors.seek(0, os.SEEK_END)
     errors.seek(max(0, size - _TAIL_BYTES))
-    written = errors.read().decode("utf-8", "replace").strip()
+    written = _COLOURS.sub("", errors.read().decode("utf-8", "replace")).strip()
     if written:
         log.error("an engine of Melting Pot died and wrote:\n%s", written)
-    last = written.splitlines()[-1].strip() if written else otherwise
-    return f"Melting Pot's engine died: {_FOLDERS.sub('', last)}"
+    lines = written.splitlines() or [otherwise]
+    why = next((line for line in lines if line.startswith("ERROR:")), lines[-1])
+    return f"Melting Pot's engine died: {_FOLDERS.sub('', why.strip())}"

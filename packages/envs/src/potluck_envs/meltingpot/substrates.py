@@ -20,9 +20,6 @@ class Substrate:
     """Steps of an episode unless asked otherwise: those of paper 1."""
     actions: tuple[str, ...]
     """Names of the configuration's actions, in its order."""
-    thing_layer: str
-    """Render layer of apples and dirt."""
-    avatar_layer: str
     agents: int = AGENTS
 
 
@@ -31,8 +28,8 @@ _MOVES = ("NOOP", "FORWARD", "BACKWARD", "STEP_LEFT", "STEP_RIGHT", "TURN_LEFT",
 SUBSTRATES = {
     substrate.name: substrate
     for substrate in (
-        Substrate("clean_up", 150, (*_MOVES, "FIRE_ZAP", "FIRE_CLEAN"), "upperPhysical", "superOverlay"),
-        Substrate("commons_harvest__open", 400, (*_MOVES, "FIRE_ZAP"), "lowerPhysical", "upperPhysical"),
+        Substrate("clean_up", 150, (*_MOVES, "FIRE_ZAP", "FIRE_CLEAN")),
+        Substrate("commons_harvest__open", 400, (*_MOVES, "FIRE_ZAP")),
     )
 }
 

@@ -1,25 +1,28 @@
 --[[ SymbolicState: a scene component that tells the state without rendering it.
 
 Observations:
+  WORLD.CHANGE   double [?]        what is new since it was read last, see below
   WORLD.LAYER    int32 [H, W, L]   sprite per cell and render layer: an index into `spriteNames`, 0 = nothing
-  WORLD.STATUS   double [4 N]      per player: reward, alive (0 or 1), steps until it can zap, until it can clean
-  WORLD.OBJECTS  double [4 M]      the objects' own states, slowly, to check the others by. A row: what it is (1 can be
+  WORLD.OBJECTS  double [4 M]      the objects' own states, slowly, to check WORLD.CHANGE by. A row: what it is (1 can be
                                    an apple, 2 can be dirty, 3 is an avatar, in order of players), x, y, and 1 or 0
                                    for being it, or an avatar's facing (0 to 3 for N, E, S, W; -1 while it is out)
 
-Properties:
-  spriteNames    read              sprite names, joined by commas, in the order of their indices from 1 on
-  reseed         write             seeds the engine's random generator
+WORLD.CHANGE starts with four numbers for each of N players, N of a kind in a row: rewards; steps until it can zap;
+until it can clean; poses, 4 * cell + facing or -1 while it is out. A cell is y * width + x, from 0. Rows of three follow,
+in the order in which things happened:
+  0, cell, what        the cell holds nothing (0), an apple (1) or dirt (2) now; after a start, all that hold something
+  1, player, cell      the player, from 0, ate an apple there
+  2, player, cell      the player cleaned the cell
+  3, player, victim    the player zapped another one
+These come from functions of the substrates' own components, which run unchanged.
 
-Events, with player_index from 1 and the cell (x, y) from 0:
-  potluck_eat    an apple was eaten
-  potluck_clean  a dirty cell was cleaned
-Both come from functions of the substrates' own components, which run unchanged.
+Properties:
+  spriteNames    read              sprite names, joined by commas, in the order of their indices
+  reseed         write             seeds the engine's random generator
 ]]
 local args = require 'common.args'
 local class = require 'common.class'
 local properties = require 'common.properties'
-local events = require 'system.events'
 local random = require 'system.random'
 local tensor = require 'system.tensor'
 local modules = 'meltingpot.lua.modules.'
@@ -33,10 +36,38 @@ function SymbolicState:__init__(kwargs)
   SymbolicState.Base.__init__(self, kwargs)
 end
 
+local EMPTY, APPLE, DIRT = 0, 1, 2
+local THING, EAT, CLEAN, ZAP = 0, 1, 2, 3
+local FACINGS = {N = 0, E = 1, S = 2, W = 3}
+
+local width = 0
+local things = {}  -- every object that can be an apple or dirty: {component, what, state in which it is}
+local news = {}
+local fresh = true
+
+local function tell(kind, a, b)
+  local n = #news
+  news[n + 1], news[n + 2], news[n + 3] = kind, a, b
+end
+
+local function cell(object)
+  local at = object:getPosition()
+  return at[2] * width + at[1]
+end
+
+local function player(object)
+  return object:getComponent('Avatar'):getIndex() - 1
+end
+
+function SymbolicState:reset()
+  news, fresh = {}, true
+end
+
 function SymbolicState:addObservations(tileSet, world, observations)
   local simulation = self.gameObject.simulation
+  width = #string.match(simulation:textMap().layout, '[^\n]+')
+  observations[#observations + 1] = self:_change(simulation)
   observations[#observations + 1] = self:_layers(world, simulation)
-  observations[#observations + 1] = self:_status(simulation)
   observations[#observations + 1] = self:_objects(simulation)
   properties.addWriteOnly('reseed', function(seed) random:seed(tonumber(seed)) end)
   properties.addReadOnly('spriteNames', table.concat(world:spriteNames(), ','))
@@ -49,81 +80,125 @@ function SymbolicState:_layers(world, simulation)
   return spec
 end
 
-function SymbolicState:_status(simulation)
-  local players, avatars, values = simulation:getNumPlayers(), {}, {}
+local function parts(simulation)
+  local found = {}
   for _, object in pairs(simulation:getAvatarGameObjects()) do
-    avatars[object:getComponent('Avatar'):getIndex()] = object
+    local avatar = object:getComponent('Avatar')
+    found[avatar:getIndex()] = {
+        object = object,
+        avatar = avatar,
+        zapper = object:getComponent('Zapper'),
+        cleaner = object:hasComponent('Cleaner') and object:getComponent('Cleaner'),
+    }
   end
+  return found
+end
+
+local function pose(grid, part)
+  if not part.avatar:isAlive() then return -1 end
+  local at = grid:transform(part.object:getPiece())
+  return 4 * (at.pos[2] * width + at.pos[1]) + FACINGS[at.orientation]
+end
+
+function SymbolicState:_change(simulation)
+  local players, avatars = simulation:getNumPlayers(), parts(simulation)
   return {
-      name = 'WORLD.STATUS', type = 'tensor.DoubleTensor', shape = {players * 4},
+      name = 'WORLD.CHANGE', type = 'tensor.DoubleTensor', shape = {0},
       func = function(grid)
+        local values = {}
         for i = 1, players do
-          local object, k = avatars[i], 4 * (i - 1)
-          values[k + 1] = object:getComponent('Avatar'):getReward()
-          values[k + 2] = object:getComponent('Avatar'):isAlive() and 1 or 0
-          values[k + 3] = object:getComponent('Zapper')._coolingTimer
-          values[k + 4] = object:hasComponent('Cleaner') and object:getComponent('Cleaner')._coolingTimer or 0
+          local part = avatars[i]
+          values[i] = part.avatar:getReward()
+          values[players + i] = part.zapper._coolingTimer
+          values[2 * players + i] = part.cleaner and part.cleaner._coolingTimer or 0
+          values[3 * players + i] = pose(grid, part)
         end
+        if fresh then
+          news, fresh = {}, false
+          for _, thing in ipairs(things) do
+            local object = thing[1].gameObject
+            if object:getState() == thing[3] then tell(THING, cell(object), thing[2]) end
+          end
+        end
+        local n = 4 * players
+        for i = 1, #news do values[n + i] = news[i] end
+        news = {}
         return tensor.DoubleTensor(values)  -- one tensor from a table: writing its elements costs four times as much
       end
   }
 end
 
-local FACINGS = {N = 0, E = 1, S = 2, W = 3}
-
-local function avatar_row(object)
+local function avatar_row(grid, object)
   if not object:getComponent('Avatar'):isAlive() then return {3, -1, -1, -1} end
   local at = object:getPosition()
   return {3, at[1], at[2], FACINGS[object:getOrientation()]}
 end
 
 function SymbolicState:_objects(simulation)
-  local found, avatars = {}, {}
-  for _, object in ipairs(simulation:getAllGameObjects()) do
-    if object:hasComponent('Edible') then
-      found[#found + 1] = {1, object, object:getComponent('Edible')._config.liveState}
-    elseif object:hasComponent('DirtTracker') then
-      found[#found + 1] = {2, object, object:getComponent('DirtTracker')._activeState}
-    elseif object:hasComponent('Avatar') then
-      avatars[object:getComponent('Avatar'):getIndex()] = object
-    end
-  end
+  local avatars = parts(simulation)
   return {
-      name = 'WORLD.OBJECTS', type = 'tensor.DoubleTensor', shape = {4 * (#found + #avatars)},
+      name = 'WORLD.OBJECTS', type = 'tensor.DoubleTensor', shape = {0},
       func = function(grid)
         local rows = {}
-        for _, entry in ipairs(found) do
-          local at = entry[2]:getPosition()
-          local is = entry[2]:getState() == entry[3] and 1 or 0
-          for _, value in ipairs{entry[1], at[1], at[2], is} do rows[#rows + 1] = value end
+        for _, object in ipairs(simulation:getAllGameObjects()) do
+          local row
+          if object:hasComponent('Edible') then
+            local at, live = object:getPosition(), object:getComponent('Edible')._config.liveState
+            row = {1, at[1], at[2], object:getState() == live and 1 or 0}
+          elseif object:hasComponent('DirtTracker') then
+            local at, dirty = object:getPosition(), object:getComponent('DirtTracker')._activeState
+            row = {2, at[1], at[2], object:getState() == dirty and 1 or 0}
+          end
+          for _, value in ipairs(row or {}) do rows[#rows + 1] = value end
         end
-        for _, object in ipairs(avatars) do
-          for _, value in ipairs(avatar_row(object)) do rows[#rows + 1] = value end
+        for _, part in ipairs(avatars) do
+          for _, value in ipairs(avatar_row(grid, part.object)) do rows[#rows + 1] = value end
         end
         return tensor.DoubleTensor(rows)
       end
   }
 end
 
-local function tell(event, actor, object)
-  local at = object:getPosition()
-  events:add(event, 'dict', 'player_index', actor:getComponent('Avatar'):getIndex(), 'x', at[1], 'y', at[2])
+local known = registry.getAllComponents()
+
+-- A component that is an apple or dirty while its object is in one state.
+local function follow(class, what, state)
+  local awake, change = class.awake, class.onStateChange
+  function class:awake()
+    if awake then awake(self) end
+    things[#things + 1] = {self, what, state(self)}
+  end
+  function class:onStateChange(old)
+    if change then change(self, old) end
+    if not fresh then
+      local is, was = self.gameObject:getState() == state(self), old == state(self)
+      if is ~= was then tell(THING, cell(self.gameObject), is and what or EMPTY) end
+    end
+  end
 end
 
-local known = registry.getAllComponents()
+follow(known.Edible, APPLE, function(self) return self._config.liveState end)
 
 local eat = known.Edible.onEnter
 function known.Edible:onEnter(entering, contact)
   local ripe = contact == 'avatar' and self.gameObject:getState() == self._liveState
   eat(self, entering, contact)
-  if ripe then tell('potluck_eat', entering, self.gameObject) end
+  if ripe then tell(EAT, player(entering), cell(self.gameObject)) end
 end
 
-if known.DirtCleaning then
-  local hit = known.DirtCleaning.onHit
+local zap = known.Zapper.onHit
+function known.Zapper:onHit(hitting, name)
+  local hit = zap(self, hitting, name)
+  if hit then tell(ZAP, player(hitting), player(self.gameObject)) end
+  return hit
+end
+
+if known.DirtTracker then
+  follow(known.DirtTracker, DIRT, function(self) return self._activeState end)
+  local clean = known.DirtCleaning.onHit
   function known.DirtCleaning:onHit(hitting, name)
-    local cleaned = hit(self, hitting, name)
-    if cleaned then tell('potluck_clean', hitting, self.gameObject) end
+    local cleaned = clean(self, hitting, name)
+    if cleaned then tell(CLEAN, player(hitting), cell(self.gameObject)) end
     return cleaned
   end
 end
