@@ -54,6 +54,8 @@ bench: setup  ## Side-by-side speed ratios of this machine.
 	python benchmarks/mining.py
 	python benchmarks/menus.py
 	python benchmarks/planners.py
+	python benchmarks/meltingpot_engine.py
+	python benchmarks/meltingpot_play.py
 
 hooks: setup  ## Install the pre-commit hooks.
 	prek install
