@@ -9,7 +9,7 @@ import pytest
 from potluck.audit.v1 import audit_service_pb2 as pb
 from potluck.play import EnvPool, PolicyClient
 from potluck.policy.v1 import policy_service_pb2 as policy_pb
-from potluck.rpc.errors import PotluckError, from_status, typed_errors
+from potluck.rpc.errors import PotluckError, Reason, from_status, typed_errors
 from potluck_audit.cli import main
 from potluck_audit.counterfactual import playing
 from potluck_audit.counterfactual.playing import NoReturn
@@ -301,6 +301,34 @@ async def test_changed_records_are_not_served_from_what_was_kept(tmp_path, write
             await here.stub.AttributeCredit(request)
     assert caught.value.reason == "REPLAY_DIVERGED"
     assert "says that its trajectory is" in caught.value.message
+
+
+async def test_a_game_that_cannot_be_executed_again_gets_no_credit(tmp_path, write_run):
+    class OnceEnv(PantryEnv):
+        async def Replay(self, request, context):
+            raise PotluckError(Reason.UNSUPPORTED, "this game cannot be replayed", "play another")
+
+    async with house() as here:
+        run = write_run(tmp_path / "demo", await recorded(here))
+    async with house(OnceEnv()) as here:
+        request = pb.AttributeCreditRequest(run=str(run), set="eval/trained", services=here.services)
+        with pytest.raises(PotluckError, match="cannot be executed again from a recording") as caught, typed_errors():
+            await here.stub.AttributeCredit(request)
+    assert caught.value.reason == "UNSUPPORTED"
+    assert not (run / "audit" / "coalitions").exists()
+
+
+def test_runs_of_two_libraries_are_not_compared(tmp_path, write_run, episode, capsys):
+    runs = []
+    for name, library in (("one", "c" * 64), ("other", "f" * 64)):
+        run = write_run(tmp_path / name, [episode(set="train", round=0, library_digest=library)])
+        line = {"round": 0, "base_digest": BASE, "adapters": TEAM, "schema_version": 1}
+        (run / "checkpoints.jsonl").write_text(json.dumps(line) + "\n")
+        runs.append(str(run))
+    with pytest.raises(SystemExit) as ended:
+        main(["swap", *runs, "--envs", "127.0.0.1:9", "--policy", "127.0.0.1:9"])
+    assert ended.value.code == 1
+    assert "one and other differ in their option library (cccccccccccc… and ffffffffffff…)" in capsys.readouterr().err
 
 
 async def test_swaps_of_two_teams(trained):

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from potluck.play.policy_client import PolicyClient
 from potluck.rpc.errors import PotluckError, Reason
-from potluck_audit.errors import Diverged, UnknownRun
+from potluck_audit.errors import CorruptRecords, Diverged, UnknownRun
 
 HOLDER = "potluck-audit"
+HOLD_S = 24 * 3600
+"""A job of many coalitions is long; leases end with the job, and after this time if it dies."""
 
 
 @asynccontextmanager
@@ -30,7 +32,7 @@ async def held(policy: PolicyClient, digests: Mapping[str, str], *runs: Path) ->
 
 async def _hold(policy: PolicyClient, digest: str, agent: str, runs: Sequence[Path]) -> str:
     try:
-        return await policy.hold(digest, HOLDER)
+        return await policy.hold(digest, HOLDER, HOLD_S)
     except PotluckError as error:
         if error.reason != Reason.UNKNOWN_ADAPTER:
             raise
@@ -42,15 +44,25 @@ async def _hold(policy: PolicyClient, digest: str, agent: str, runs: Sequence[Pa
             f"{' or '.join(f'{run.name}/adapters' for run in runs)}",
             "copy the adapter's folder back into the run, or name a server that holds it",
         )
-    config = json.loads((weights.parent / "adapter_config.json").read_text(encoding="utf-8"))
-    canonical = json.dumps(config, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     base = (await policy.describe()).base_digest
-    published, lease = await policy.publish(agent, canonical, weights.read_bytes(), base)
-    if published != digest:
+    published, short_lease = await policy.publish(agent, _config(weights.parent), weights.read_bytes(), base)
+    try:
+        if published != digest:
+            raise Diverged(
+                f"adapter {digest[:12]} of the run becomes {published[:12]} on this policy server",
+                "serve the backbone that the run was trained on",
+            )
+        return await policy.hold(digest, HOLDER, HOLD_S)
+    finally:
         with suppress(PotluckError):
-            await policy.release(lease)
-        raise Diverged(
-            f"adapter {digest[:12]} of the run becomes {published[:12]} on this policy server",
-            "serve the backbone that the run was trained on",
-        )
-    return lease
+            await policy.release(short_lease)
+
+
+def _config(folder: Path) -> str:
+    """The adapter's configuration in the canonical form that its digest covers."""
+    file = folder / "adapter_config.json"
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as broken:
+        raise CorruptRecords(file, type(broken).__name__) from broken
+    return json.dumps(config, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
