@@ -23,10 +23,10 @@ test: setup browser check  ## All checks and all tests but the slow ones.
 	@CI=true sh scripts/test.sh -m "not slow"
 
 test-fast: setup  ## Tests without checks, browser and learning.
-	@sh scripts/test.sh -m "not slow and not browser and not learning" -x
+	@TEST_JOBS=1 sh scripts/test.sh -m "not slow and not browser and not learning" -x
 
 test-slow: setup browser  ## Learning runs that take minutes to hours.
-	@CI=true sh scripts/test.sh -m slow --timeout 21600
+	@CI=true TEST_JOBS=1 sh scripts/test.sh -m slow --timeout 21600
 
 check: setup  ## Lint, types, import boundaries, protos, lock.
 	ruff check .
