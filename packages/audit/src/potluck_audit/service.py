@@ -53,7 +53,7 @@ class AuditServicer(AuditServiceServicer):
 
         async def work(on_stage: OnStage, audit_id: str) -> Done:
             found, written = await run_credit(asked, on_stage)
-            return Done([metric for one in found for metric in one.metrics], written)
+            return Done([metric for one in found for metric in (*one.metrics, *one.values)], written)
 
         return pb.StartCreditResponse(audit_id=self._jobs.start(request.request_id, asked, work).audit_id)
 
