@@ -63,7 +63,7 @@ def run(job: Callable[[], Coroutine[Any, Any, int]]) -> int:
         configure("potluck-trainer")
         return asyncio.run(_interruptible(job()))
     except PotluckError as error:
-        print(f"potluck: {error}", file=sys.stderr)
+        print("; ".join([f"potluck: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
         return 1
     finally:
         shutdown()
