@@ -121,6 +121,48 @@ async def test_a_fork_without_reseed_continues_as_recorded_and_with_one_differs(
     assert list(other.finished.recording.choices) != list(recording.choices)
 
 
+async def test_given_choices_are_made_and_the_policy_goes_on_after_them():
+    policy = CountingPolicy()
+    async with table(policy=policy) as t:
+        base = (await t.play(specs(1)))[0]
+        recording, policies = base.finished.recording, base.spec.policies
+        asked = len(policy.batches)
+        forks = [
+            EpisodeSpec(
+                "told", GAME, 0, policies=policies, fork=ForkSpec(recording, 2), given={2: {"a": ("two", "")}}
+            ),
+            EpisodeSpec(
+                "same", GAME, 0, policies=policies, fork=ForkSpec(recording, 2),
+                given={2: {c.agent: c.letter for c in recording.choices[2].choices}},
+            ),
+        ]  # fmt: skip
+        told, same = await t.play(forks)
+    first = next(d for d in told.decisions if d.agent == "a")
+    assert (first.item.option, first.boundary, first.probabilities) == ("two", 2, ())
+    assert [d.probabilities != () for d in told.decisions[1:]] == [True] * (len(told.decisions) - 1)
+    assert list(same.finished.recording.choices) == list(recording.choices)
+    assert len(policy.batches[asked]) == 1, "only the agent without a given choice is asked"
+
+
+async def test_an_episode_whose_choices_are_all_given_needs_no_policy_server():
+    async with table() as t:
+        base = (await t.play(specs(1)))[0]
+        recording = base.finished.recording
+        given = {c.boundary: {one.agent: one.letter for one in c.choices} for c in recording.choices}
+        spec = EpisodeSpec("walk", GAME, 0, policies=base.spec.policies, fork=ForkSpec(recording, 0), given=given)
+        [walked] = await play([spec], t.envs, None)
+    assert list(walked.finished.recording.choices) == list(recording.choices)
+    assert [d.letter for d in walked.decisions] == [d.letter for d in base.decisions]
+
+
+@pytest.mark.parametrize("item", ["Z", ("three", "")])
+async def test_a_given_choice_that_is_not_offered_is_refused(item):
+    async with table() as t:
+        with pytest.raises(PotluckError, match="a was not offered") as refused:
+            await t.play(specs(1, given={1: {"a": item}}))
+    assert refused.value.reason == Reason.LETTER_NOT_OFFERED
+
+
 async def test_seats_played_by_the_server_need_no_policy_server():
     baselines = {"a": Baseline.BASELINE_NOOP, "b": Baseline.BASELINE_UNIFORM}
     async with table() as t:

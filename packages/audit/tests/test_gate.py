@@ -251,7 +251,11 @@ async def test_a_credit_job_is_cancelled_and_goes_on_where_it_was(tmp_path, writ
     assert len(again) == 2 * 8, "of three coalitions one was kept"
     assert any("min left" in s.stage or "s left" in s.stage for s in stages), "an estimate of the time"
     assert {m.agent for m in done.metrics if m.name == "credit"} == set(AGENTS)
-    assert json.loads((run / "audit" / "credit.json").read_text())["baselines"][0]["method"] == "exact"
+    kept = json.loads((run / "audit" / "credit.json").read_text())["baselines"][0]
+    assert kept["method"] == "exact"
+    values = {m["agent"]: m["value"] for m in kept["metrics"] if m["name"] == "coalition_value"}
+    assert set(values) == {"", "agent_0", "agent_1", "agent_0+agent_1"}
+    assert (values[""], values["agent_0+agent_1"]) == (kept["empty_value"], kept["team_value"])
 
 
 async def test_a_gate_job_over_the_wire(trained):

@@ -42,3 +42,19 @@ def test_one_player_has_no_pair():
 def test_a_number_of_values_that_is_no_power_of_two():
     with pytest.raises(ValueError, match="not those of all coalitions"):
         interactions_of_masks(np.zeros(6))
+
+
+SHAPIQ = json.loads((DATA / "shapiq_interactions.json").read_text())
+
+
+@pytest.mark.parametrize("game", SHAPIQ["games"], ids=[g["name"] for g in SHAPIQ["games"]])
+def test_as_the_library_shapiq_has_it(game):
+    found = interactions_of_masks(np.array(game["values"]))
+    assert found == pytest.approx({(i, j): value for i, j, value in game["pairs"]}, abs=1e-12)
+    banzhaf = [
+        np.mean([game["values"][m | 1 << i | 1 << j] - game["values"][m | 1 << i] - game["values"][m | 1 << j]
+                 + game["values"][m] for m in range(1 << game["n"]) if not m & (1 << i | 1 << j)])
+        for i, j, _ in game["pairs"]
+    ]  # fmt: skip
+    if game["n"] > 3:
+        assert list(found.values()) != pytest.approx(banzhaf, abs=1e-3), "equal weights are another index"

@@ -244,8 +244,9 @@ async def test_adapters_come_from_the_run_folder_or_credit_is_refused(tmp_path, 
         assert numbers(reply, "credit") == {}
 
 
-async def test_first_errors_are_not_built_yet():
+async def test_an_error_of_a_run_that_is_not_there_is_refused():
     async with house() as here:
+        request = pb.LocateErrorRequest(run="nowhere", episode_id="e", services=here.services)
         with pytest.raises(PotluckError) as caught, typed_errors():
-            await here.stub.LocateError(pb.LocateErrorRequest(run="x", episode_id="e"))
-        assert caught.value.reason == "UNSUPPORTED"
+            await here.stub.LocateError(request)
+        assert caught.value.reason == "UNKNOWN_RUN"

@@ -16,7 +16,7 @@ from potluck.env.v1.env_service_pb2 import Finished, GameInfo, OptionRecord, Rec
 from potluck.play import DecisionRecord, EpisodeLost, EpisodeResult, adapter_digest
 from potluck.policy.v1.policy_service_pb2 import BackboneKind, DescribeResponse, TokenPath, Tokens
 from potluck.rpc.errors import PotluckError, Reason
-from potluck_trainer import evaluation, rollouts, validation
+from potluck_trainer import coalition_play, evaluation, rollouts, validation
 from potluck_trainer.config import RunConfig
 from potluck_trainer.learners.base import Sample
 from potluck_trainer.learners.table import TableTeam
@@ -157,7 +157,7 @@ def sample_of(prompt, tokens, episode=0, index=0, logprob=0.0, advantage=0.0):
 def world(monkeypatch):
     """The world in place of real servers."""
     fake = World()
-    for module in (rollouts, evaluation, validation):
+    for module in (rollouts, coalition_play, evaluation, validation):
         monkeypatch.setattr(module, "play", fake.play)
     return fake
 

@@ -102,6 +102,8 @@ def test_flags_on_top_of_a_file_are_checked_too(capsys, tmp_path):
 def test_a_missing_file_and_an_unknown_command(capsys):
     assert cli.main(["train", "@nowhere.toml"]) == 2
     assert "there is no config file nowhere.toml" in capsys.readouterr().err
+    assert cli.main(["train", "@/"]) == 2
+    assert "cannot read /: Is a directory" in capsys.readouterr().err
     assert cli.main(["trian"]) == 2
     assert "known: train" in capsys.readouterr().err
 

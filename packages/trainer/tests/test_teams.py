@@ -2,10 +2,14 @@
 
 import io
 import json
+import math
 import shutil
+from dataclasses import replace
 
 import pytest
 
+from potluck.play import Spoken
+from potluck_trainer import evaluation
 from potluck_trainer.commands.eval import judge
 from potluck_trainer.commands.train import train_with
 from potluck_trainer.errors import CheckpointError, ConfigError
@@ -80,3 +84,30 @@ async def test_another_interface_is_another_set(world, table_config, table_sessi
     assert [team.name for team in lineups([], run, checkpoint, "json")] == ["json/trained", "json/frozen"]
     with pytest.raises(ConfigError, match="uniform is a rule over menus"):
         lineups(["frozen", "uniform"], run, checkpoint, "json")
+
+
+async def test_answers_in_json_are_recorded_with_what_they_came_to(
+    world, table_config, table_session, quiet, monkeypatch
+):
+    async def speaking(*args):
+        results = await world.play(*args)
+        said = Spoken("let me think", "wait", "")
+        for result in results:
+            result.decisions[:] = [
+                replace(d, spoken=said, letter="", index=0, logprob=math.nan, probabilities=())
+                for d in result.decisions
+            ]
+        return results
+
+    session = table_session(table_config)
+    run = await train_with(session, False, quiet)
+    monkeypatch.setattr(evaluation, "play", speaking)
+    session = table_session(table_config.model_copy(update={"interface": "json"}))
+    checkpoint = run.checkpoints.last()
+    await judge(session, run, checkpoint, lineups(["trained"], run, checkpoint, "json"), quiet)
+    rows = reader.read_part(run.path / "decisions" / "eval-json-trained.parquet").to_pylist()
+    assert {(row["text"], row["logprob"], row["set"]) for row in rows} == {("let me think", None, "eval/json/trained")}
+    assert {row["options"][row["index"]] for row in rows} == {"wait"}
+    assert json.loads((run.path / "evaluation.json").read_text())["interface"] == "json"
+    rows = reader.read_part(run.path / "decisions" / "round-000000.parquet").to_pylist()
+    assert {row["text"] for row in rows} == {None}

@@ -339,6 +339,23 @@ async def test_two_writers_are_kept_apart(world, table_config, table_session, qu
         await train(table_config, quiet)
 
 
+async def test_damaged_lines_and_settings_are_named(world, table_config, table_session, quiet):
+    run = await train_with(table_session(), False, quiet)
+    lines = (run.path / "checkpoints.jsonl").read_bytes()
+    (run.path / "checkpoints.jsonl").write_bytes(b"{torn" + lines)
+    with pytest.raises(RecordError, match="damaged at line 1"):
+        run.checkpoints.last()
+    (run.path / "checkpoints.jsonl").write_bytes(b'{"round": 1}\n' + lines)
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        run.checkpoints.last()
+    (run.path / "config.json").write_text("{")
+    with pytest.raises(RecordError, match=r"cannot read .*config.json"):
+        run.config()
+    (run.path / "versions.json").write_text("")
+    with pytest.raises(RecordError, match=r"cannot read .*versions.json"):
+        RunFolder.open(run.path)
+
+
 async def test_damaged_checkpoints_are_refused(world, table_config, table_session, quiet):
     run = await train_with(table_session(), False, quiet)
     state = next((run.path / "optimisers" / "round-000006").iterdir())

@@ -9,6 +9,7 @@ import tyro
 
 from potluck.rpc.console import output_may_end
 from potluck.rpc.errors import PotluckError
+from potluck_audit.commands.blame import BlameCommand
 from potluck_audit.commands.console import SERVICE, tell
 from potluck_audit.commands.credit import CreditCommand
 from potluck_audit.commands.figures import FiguresCommand
@@ -29,6 +30,7 @@ Command = (
     | Annotated[TableCommand, tyro.conf.subcommand("table")]
     | Annotated[FiguresCommand, tyro.conf.subcommand("figures")]
     | Annotated[PaperCommand, tyro.conf.subcommand("paper")]
+    | Annotated[BlameCommand, tyro.conf.subcommand("blame")]
     | Annotated[WhoWhenCommand, tyro.conf.subcommand("whowhen")]
 )
 

@@ -59,6 +59,8 @@ class Credit:
     """`credit_standard_error`, per agent, from the choice of orders: 0 where credits are exact."""
     interactions: Sequence[Metric] = ()
     """`interaction`, per pair (agent "a+b"); none where credits are sampled."""
+    values: Sequence[Metric] = ()
+    """`coalition_value`, per coalition that was played (agent "a+b", empty for nobody); the baseline is the key."""
     notes: Sequence[str] = ()
 
     @property
@@ -68,7 +70,7 @@ class Credit:
 
     @property
     def metrics(self) -> list[Metric]:
-        """All rows."""
+        """All rows but the values of coalitions."""
         return [*self.credits, *self.errors, *self.interactions]
 
 
@@ -139,6 +141,7 @@ def credit(values: CoalitionValues, set_name: str, unit: str, intervals: Interva
             coalitions=len(values.returns),
             errors=errors,
             interactions=interactions,
+            values=_values(values, set_name, unit, intervals),
             notes=_notes(values, set_name),
         )
     )
@@ -169,6 +172,7 @@ def sampled_credit(
             coalitions=len(needed),
             orders=len(orders),
             errors=[_error(set_name, p, found.errors[p], values, unit) for p in values.players],
+            values=_values(values, set_name, unit, intervals),
             notes=notes,
         )
     )  # fmt: skip
@@ -183,6 +187,14 @@ def _sampled(found: Sampled[str], player: str, values: CoalitionValues, interval
 def _error(set_name: str, player: str, error: float | None, values: CoalitionValues, unit: str) -> Metric:
     estimate = Estimate(error, None, None, len(values.seeds))
     return Metric("credit_standard_error", set_name, estimate, player, values.baseline, unit)
+
+
+def _values(values: CoalitionValues, set_name: str, unit: str, intervals: Intervals) -> list[Metric]:
+    ordered = sorted(values.returns, key=lambda members: (len(members), values.name(members)))
+    return [
+        Metric("coalition_value", set_name, intervals.mean(values.returns[c]), values.name(c), values.baseline, unit)
+        for c in ordered
+    ]
 
 
 def _notes(values: CoalitionValues, set_name: str) -> list[str]:

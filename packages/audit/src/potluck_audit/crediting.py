@@ -80,7 +80,7 @@ def _json(one: Credit) -> dict[str, Any]:
         "orders": one.orders,
         "team_value": one.team_value,
         "empty_value": one.empty_value,
-        "metrics": [_row(metric) for metric in one.metrics],
+        "metrics": [_row(metric) for metric in (*one.metrics, *one.values)],
         "notes": list(one.notes),
     }
 

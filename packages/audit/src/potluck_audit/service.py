@@ -10,11 +10,15 @@ import grpc
 
 from potluck.audit.v1 import audit_service_pb2 as pb
 from potluck.audit.v1.audit_service_pb2_grpc import AuditServiceServicer, add_AuditServiceServicer_to_server
+from potluck.play.policy_client import PolicyClient
+from potluck.play.pool import EnvPool
 from potluck.rpc.server import RunningServer, serve
 from potluck_audit.audit import AuditRequest, run_audit
+from potluck_audit.blame.investigation import locate_one
+from potluck_audit.blame.wire import located_message, request_of
 from potluck_audit.credit import Budget
 from potluck_audit.crediting import CreditRequest, run_credit
-from potluck_audit.errors import InvalidRequest, Unsupported
+from potluck_audit.errors import InvalidRequest
 from potluck_audit.jobs import Done, Job, Jobs
 from potluck_audit.progress import OnStage
 from potluck_audit.results import curve_metrics, metric_message
@@ -53,7 +57,7 @@ class AuditServicer(AuditServiceServicer):
 
         async def work(on_stage: OnStage, audit_id: str) -> Done:
             found, written = await run_credit(asked, on_stage)
-            return Done([metric for one in found for metric in one.metrics], written)
+            return Done([metric for one in found for metric in (*one.metrics, *one.values)], written)
 
         return pb.StartCreditResponse(audit_id=self._jobs.start(request.request_id, asked, work).audit_id)
 
@@ -120,9 +124,15 @@ class AuditServicer(AuditServiceServicer):
         )
 
     async def LocateError(self, request: pb.LocateErrorRequest, context: Context) -> pb.LocateErrorResponse:
-        raise Unsupported(
-            "finding the first decisive error is not built yet", "look through the replay of the audit's report"
-        )
+        asked = request_of(request)
+        async with EnvPool(tuple(request.services.envs)) as envs:
+            policy = PolicyClient(request.services.policy) if request.services.policy else None
+            try:
+                found, _ = await locate_one(asked, envs, policy, lambda *stage: None)
+            finally:
+                if policy is not None:
+                    await policy.close()
+        return located_message(found)
 
 
 def _credit_request(request: pb.AttributeCreditRequest) -> CreditRequest:

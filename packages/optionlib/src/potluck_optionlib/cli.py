@@ -49,5 +49,12 @@ def main(args: list[str] | None = None) -> None:
             command: Runs = tyro.cli(Command, args=args, prog="potluck-optionlib", description=__doc__)
             command.run()
     except (OptionlibError, OSError) as error:
-        ERRORS.print(f"potluck-optionlib: {error}", highlight=False, soft_wrap=True)
+        ERRORS.print(f"potluck-optionlib: {_said(error)}", highlight=False, soft_wrap=True)
         sys.exit(2)
+
+
+def _said(error: Exception) -> str:
+    """The message; of a file that cannot be read or written, its name and why."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}; check the path and its rights"
+    return str(error)

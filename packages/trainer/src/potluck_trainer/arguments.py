@@ -98,6 +98,38 @@ class DemoArgs(RunConfig):
     """Print the resolved settings as JSON and stop."""
 
 
+class DpoArgs(Frozen):
+    """Train agents' adapters on the contrast pairs that `potluck-audit blame` wrote, with TRL's DPO.
+
+    Starts from a checkpoint's adapters, whose frozen copies are the reference. Needs the extra `trl`.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """Run folder."""
+    base: Path
+    """Folder of the frozen base with its tokenizer; it must be the run's backbone."""
+    pairs: Path | None = None
+    """pairs.jsonl; by default RUN/audit/blame/pairs.jsonl."""
+    agents: tuple[str, ...] = ()
+    """Which agents; by default all that have pairs."""
+    checkpoint: int | None = None
+    """Round of the checkpoint to start from; by default the best on validation seeds, or the last."""
+    out: Path | None = None
+    """Where OUT/AGENT/<digest>/ goes; by default RUN/dpo."""
+    beta: float = 0.1
+    """Strength of the pull towards the starting adapter."""
+    lr: float = 2e-5
+    """Learning rate."""
+    epochs: float = 1.0
+    """Passes over the pairs."""
+    batch: int = 8
+    """Pairs an optimiser step."""
+    seed: int = 0
+    """Order of the pairs."""
+    device: str = "cpu"
+    """`cpu` or `cuda`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A subcommand: one line about it, its settings, and what makes a job of them and of the flags given."""
@@ -186,6 +218,17 @@ def _replay(args: ReplayArgs, flags: frozenset[str]) -> Job:
     return job
 
 
+def _dpo(args: DpoArgs, flags: frozenset[str]) -> Job:
+    from potluck_trainer.commands.dpo import dpo
+
+    async def job() -> int:
+        with Reporter() as reporter:
+            await dpo(args, reporter)
+        return 0
+
+    return job
+
+
 def _up(args: UpArgs, flags: frozenset[str]) -> Job:
     from potluck_trainer.commands.up import up
 
@@ -203,6 +246,7 @@ COMMANDS = {
     "train": Command("train a team", TrainArgs, _train),
     "eval": Command("play teams on the test seeds and compare them", EvalArgs, _eval),
     "replay": Command("re-execute recorded episodes and compare digests", ReplayArgs, _replay),
+    "dpo": Command("train adapters on the audit's contrast pairs", DpoArgs, _dpo),
     "up": Command("start the local services and keep them", UpArgs, _up),
     "demo": Command("train, evaluate and audit a small team", DemoArgs, _demo),
 }

@@ -85,7 +85,10 @@ class CheckpointStore:
         checkpoints = []
         for line in read_lines(self._lines):
             check_version(line.get("schema_version", 0), self._lines)
-            checkpoints.append(Checkpoint(**line))
+            try:
+                checkpoints.append(Checkpoint(**line))
+            except TypeError as error:
+                raise CheckpointError(f"{self._lines} holds a line that is no checkpoint: {error}") from error
         return checkpoints
 
     def last(self) -> Checkpoint:

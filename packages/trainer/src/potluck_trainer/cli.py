@@ -4,6 +4,7 @@ potluck train @configs/fc-tiny.toml --learner.lr 1e-4     settings from a file, 
 potluck train --resume runs/NAME                          goes on after the last finished round
 potluck eval runs/NAME --teams trained frozen uniform     teams on the test seeds, with intervals
 potluck replay runs/NAME --list                           re-executes recorded episodes
+potluck dpo runs/NAME --base FOLDER                       adapters on the audit's contrast pairs
 potluck up                                                local services until Ctrl-C
 potluck demo                                              trains, evaluates and audits a small team
 """
@@ -63,7 +64,7 @@ def run(job: Callable[[], Coroutine[Any, Any, int]]) -> int:
         configure("potluck-trainer")
         return asyncio.run(_interruptible(job()))
     except PotluckError as error:
-        print(f"potluck: {error}", file=sys.stderr)
+        print("; ".join([f"potluck: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
         return 1
     finally:
         shutdown()

@@ -24,9 +24,12 @@ class AlgorithmConfig(Frozen):
     """How returns become advantages."""
 
     name: str = "episode"
-    """`episode` (the paper's), `return_to_go`, `keyed_return_to_go` (ours), or a plug-in of potluck.algorithms."""
+    """`episode` (the paper's), `return_to_go`, `keyed_return_to_go`, `shapley_advantage`, `shapley_shares` (ours), or a
+    plug-in of potluck.algorithms."""
     window: int = Field(default=60, ge=1)
-    """return_to_go, keyed_return_to_go: steps after a decision whose rewards count."""
+    """return_to_go, keyed_return_to_go, shapley_shares: steps after a decision whose rewards count."""
+    baseline: Literal["frozen", "noop", "uniform", "greedy", "scripted"] = "frozen"
+    """shapley_*: who acts in place of agents outside a coalition. (ours)"""
     std_floor: float = Field(default=1e-5, ge=0)
     """A standard deviation below this share of the largest return counts as zero: no update. (ours)"""
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from potluck_trainer.errors import ConfigError
+from potluck_trainer.errors import ConfigError, RecordError
 
 Config = TypeVar("Config", bound=BaseModel)
 
@@ -22,6 +22,8 @@ def load_toml(path: Path, model: type[Config]) -> Config:
         data = tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise ConfigError(f"there is no config file {path}; check the path after @") from None
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}; check the path after @") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}; correct the file") from error
     return validate(data, model, source=str(path))
@@ -29,7 +31,11 @@ def load_toml(path: Path, model: type[Config]) -> Config:
 
 def load_json(path: Path, model: type[Config]) -> Config:
     """A config from a run folder."""
-    return validate(json.loads(path.read_text()), model, source=str(path))
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise RecordError(f"cannot read {path}: {error}; restore it from a copy") from error
+    return validate(data, model, source=str(path))
 
 
 def validate(data: dict[str, Any], model: type[Config], source: str, flags: bool = False) -> Config:

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from potluck.rpc.errors import PotluckError
 from potluck_trainer.checkpoints import CheckpointStore
 from potluck_trainer.config import RunConfig, training_identity
 from potluck_trainer.config_file import load_json
@@ -73,7 +74,10 @@ class RunFolder:
     def facts(self) -> dict[str, Any]:
         """`versions.json`: schema version, package versions, what was served."""
         path = self.path / "versions.json"
-        data: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        try:
+            data: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        except (OSError, ValueError) as error:
+            raise RecordError(f"cannot read {path}: {error}; restore it from a copy") from error
         return data
 
     def check_resumable(self, config: RunConfig) -> None:
@@ -137,9 +141,14 @@ class RunFolder:
                 raise
 
     def _vanish(self, error: BaseException) -> None:
-        if isinstance(error, ServiceError) and error.log is not None and error.log.exists():
-            kept = Path(tempfile.mkdtemp(prefix="potluck-failed-start-"))
-            error.log = Path(shutil.copy(error.log, kept))
+        logs = self.path / "logs"
+        if isinstance(error, ServiceError | PotluckError) and logs.is_dir():
+            kept = Path(tempfile.mkdtemp(prefix="potluck-failed-start-")) / "logs"
+            shutil.copytree(logs, kept)
+            if isinstance(error, ServiceError) and error.log is not None:
+                error.log = kept / error.log.name
+            else:
+                error.add_note(f"the services' logs are in {kept}")
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _write_json(self, name: str, data: dict[str, Any]) -> None:

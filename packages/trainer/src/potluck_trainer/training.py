@@ -13,14 +13,15 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 from potluck.telemetry import names
 from potluck.telemetry.context import start_span
 from potluck_trainer.algorithms import registry
-from potluck_trainer.algorithms.base import Advantages, Estimator
+from potluck_trainer.algorithms.base import Advantages, Estimator, needs_coalitions
 from potluck_trainer.checkpoints import Checkpoint
+from potluck_trainer.coalition_play import with_credits
 from potluck_trainer.errors import UpdateStopped
 from potluck_trainer.learners.base import Sample, Team, UpdateReport
 from potluck_trainer.metrics import round_metrics
@@ -82,13 +83,20 @@ class Trainer:
             collected = await collect(
                 self._session, digests, round_number, tokens=self._team.needs_tokens, on_wave=self._reporter.wave
             )
+            returns, coalitions = round_returns(collected), None
+            if needs_coalitions(self._estimator):
+                returns, coalitions = await with_credits(
+                    self._session, digests, collected, returns, self._reporter.wave
+                )
             acted = time.perf_counter()
-            advantages = self._estimator(round_returns(collected), self._config.algorithm)
+            advantages = self._estimator(returns, self._config.algorithm)
             reports = await self._learn(round_number, collected, advantages, threads)
             learned = time.perf_counter()
             metrics = round_metrics(
                 round_number, collected, advantages, reports, digests, acted - began, learned - acted
             )
+            if coalitions is not None:
+                metrics["coalitions"] = asdict(coalitions)
             span.set_attribute(names.RETURN, metrics["return_mean"])
             span.set_attribute(names.DECISIONS, metrics["decisions"])
         validation = await self._validate(round_number)

@@ -19,7 +19,7 @@ from potluck.play.errors import DigestMismatch, EpisodeLost
 from potluck.play.fleet import Fleet, Seat
 from potluck.play.policy_client import PolicyClient
 from potluck.play.pool import EnvPool
-from potluck.play.scoring import Ask, Scorer
+from potluck.play.scoring import Answer, Ask, Scorer
 from potluck.play.specs import EpisodeResult, EpisodeSpec, OnWave, PlayOptions, Wave
 from potluck.play.stream import Answers
 from potluck.play.writing import check_writers
@@ -174,19 +174,23 @@ class _Game:
         self._queue = sorted([*self._queue, episode], key=lambda waiting: waiting.order)
 
     async def _decide(self) -> int:
-        turns = [(episode, episode.points()) for episode in self._live]
-        asks = [Ask(episode.spec, point) for episode, points in turns for point in points]
+        turns = [(episode, [(point, episode.given(point)) for point in episode.points()]) for episode in self._live]
+        asks = [Ask(episode.spec, point) for episode, points in turns for point, given in points if given is None]
+        asked = iter(await self._ask(asks))
+        for episode, points in turns:
+            answers = [next(asked) if given is None else given for _, given in points]
+            episode.answer([point for point, _ in points], answers)
+        return len(asks)
+
+    async def _ask(self, asks: Sequence[Ask]) -> list[Answer]:
         if not asks:
-            return 0
+            return []
         if self._scorer is None:
             message = "agents must decide and there is no policy server"
             raise PotluckError(
                 Reason.INVALID_ARGUMENT, message, "name one, or give every seat a baseline", field="policy"
             )
-        answers = iter(await self._scorer.answers(asks))
-        for episode, points in turns:
-            episode.answer(points, [next(answers) for _ in points])
-        return len(asks)
+        return await self._scorer.answers(asks)
 
 
 async def _exchange(seat: Seat, crew: Sequence[Episode], timeout_s: float) -> Answers:

@@ -1,5 +1,6 @@
 """The state of one episode while it is played: what it is offered, what was chosen, what came back."""
 
+import math
 from typing import NamedTuple
 
 from opentelemetry.context import get_current
@@ -24,6 +25,7 @@ from potluck.env.v1.env_service_pb2 import (
 from potluck.play.fleet import Seat
 from potluck.play.scoring import Answer
 from potluck.play.specs import DecisionRecord, EpisodeResult, EpisodeSpec, Spoken
+from potluck.policy.v1.policy_service_pb2 import ScoredChoice
 from potluck.rpc.errors import PotluckError, Reason
 from potluck.telemetry import names
 from potluck.telemetry.context import Attributes, open_span, trace_id, trace_message
@@ -107,6 +109,23 @@ class Episode:
         self.menus = menus
         self.command = None
         self._collect(menus.progress)
+
+    def given(self, point: DecisionPoint) -> Answer | None:
+        """The answer that the spec gives to a decision on offer, or None where a policy is to be asked."""
+        assert self.menus is not None
+        item = self.spec.given.get(self.menus.boundary, {}).get(point.agent)
+        if item is None:
+            return None
+        if self.spec.in_json and isinstance(item, str):
+            return Answer(ScoredChoice(logprob=math.nan, label_mass=math.nan), item)
+        for index, offered in enumerate(point.prompt.items):
+            if item in (offered.letter, (offered.option, offered.target)):
+                return Answer(ScoredChoice(letter=offered.letter, index=index, logprob=math.nan, label_mass=math.nan))
+        what = item if isinstance(item, str) else f"{item[0]} {item[1]}".strip()
+        message = f"{point.agent} was not offered {what!r} at boundary {self.menus.boundary}"
+        raise PotluckError(
+            Reason.LETTER_NOT_OFFERED, message, "give an item of the menu there", agent=point.agent, field="given"
+        )
 
     def answer(self, points: list[DecisionPoint], answers: list[Answer]) -> None:
         """Takes the policies' answers and makes them the next command."""

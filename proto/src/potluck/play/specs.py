@@ -13,6 +13,10 @@ from potluck.common.v1.common_pb2 import Item, LabelScheme, Prompt
 from potluck.env.v1.env_service_pb2 import Baseline, Detail, Finished, Interface, OptionRecord, Recording, StepRecord
 from potluck.policy.v1.policy_service_pb2 import BuiltinPolicy, Policy, Tokens
 
+Given = str | tuple[str, str]
+"""A choice that is given: a letter (under the JSON interface the text), or the (option, target) of the item. A reseed
+draws letters anew."""
+
 
 def adapter(digest: str) -> Policy:
     """The policy of an adapter."""
@@ -50,6 +54,9 @@ class EpisodeSpec:
     interface: "Interface.ValueType" = Interface.INTERFACE_MENU
     sample_seed: int = 0
     fork: ForkSpec | None = None
+    given: Mapping[int, Mapping[str, Given]] = field(default_factory=dict)
+    """Boundary -> agent -> the choice that it makes there instead of being asked. Such a decision's record has no
+    probabilities, and NaN for its log-probability."""
 
     @property
     def in_json(self) -> bool:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from potluck_audit.metrics.metric import Metric
 
 
+SHOWN = 16
+"""Coalitions up to which their values are printed, too."""
+
+
 @dataclass(frozen=True)
 class CreditCommand:
     """Share a team's return among its agents by Shapley value.
@@ -72,6 +76,8 @@ def lines(found: Credit) -> list[str]:
     if found.orders:
         head += f", {found.orders} orders of joining"
     rows = [head, f"  team {found.team_value:.4g}, nobody {found.empty_value:.4g}: to share {found.to_share:.4g}"]
+    if len(found.values) <= SHOWN:
+        rows += [f"  v({value.agent or 'nobody'}) {_number(value)}" for value in found.values]
     errors = {m.agent: m.estimate.value for m in found.errors}
     for credit in found.credits:
         error = errors.get(credit.agent)

@@ -31,6 +31,8 @@ class EpisodeReturns:
     """Agent -> steps played before each of its decisions."""
     decision_keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Agent -> the game's coarse state key at each of its decisions."""
+    credits: dict[str, float] = field(default_factory=dict)
+    """Agent -> its Shapley credit in this episode; only for estimators that ask for coalitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,17 @@ class Advantages:
 
 
 Estimator = Callable[[RoundReturns, AlgorithmConfig], Advantages]
+
+
+def asks_for_coalitions(estimator: Estimator) -> Estimator:
+    """Marks an estimator that needs `EpisodeReturns.credits`: the trainer then plays the coalitions of every round."""
+    estimator.coalitions = True  # type: ignore[attr-defined]
+    return estimator
+
+
+def needs_coalitions(estimator: Estimator) -> bool:
+    """Whether an estimator is marked so."""
+    return bool(getattr(estimator, "coalitions", False))
 
 
 def finite_rewards(episode: EpisodeReturns) -> Floats:

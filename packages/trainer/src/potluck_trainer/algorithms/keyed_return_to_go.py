@@ -30,24 +30,34 @@ def estimator(returns: RoundReturns, config: AlgorithmConfig) -> Advantages:
     episodes = returns.episodes
     if not episodes:
         return Advantages({}, Skip.EMPTY)
-    gains = {episode.member: _gains(episode, config.window) for episode in episodes}
+    gains = _all_gains(episodes, config.window)
     mean = float(np.mean([episode.team_return for episode in episodes]))
     if len(episodes) < 2:
         return Advantages({}, Skip.SINGLE_MEMBER, mean)
-    baseline = _baseline(episodes, gains)
-    centred = {
-        episode.member: {
-            agent: gain - np.array([baseline[agent, key] for key in episode.decision_keys[agent]])
-            for agent, gain in gains[episode.member].items()
-        }
-        for episode in episodes
-    }
+    centred = centred_gains(episodes, config.window)
     std = float(np.concatenate([part for one in centred.values() for part in one.values()]).std())
     scale = np.concatenate([part for one in gains.values() for part in one.values()])
     if is_flat(std, scale, config.std_floor):
         return Advantages({}, Skip.ZERO_VARIANCE, mean, std)
     values = {member: {agent: part / std for agent, part in one.items()} for member, one in centred.items()}
     return Advantages(values, None, mean, std)
+
+
+def centred_gains(episodes: tuple[EpisodeReturns, ...], window: int) -> dict[int, dict[str, Floats]]:
+    """Member -> agent -> each decision's return-to-go less the mean over the agent's decisions in the same state."""
+    gains = _all_gains(episodes, window)
+    baseline = _baseline(episodes, gains)
+    return {
+        episode.member: {
+            agent: gain - np.array([baseline[agent, key] for key in episode.decision_keys[agent]])
+            for agent, gain in gains[episode.member].items()
+        }
+        for episode in episodes
+    }
+
+
+def _all_gains(episodes: tuple[EpisodeReturns, ...], window: int) -> dict[int, dict[str, Floats]]:
+    return {episode.member: _gains(episode, window) for episode in episodes}
 
 
 def _gains(episode: EpisodeReturns, window: int) -> dict[str, Floats]:

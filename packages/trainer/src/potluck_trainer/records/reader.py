@@ -71,5 +71,9 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Whole JSON lines of a file; a torn last line is left out."""
     if not path.exists():
         return
-    for line in path.read_bytes().split(b"\n")[:-1]:
-        yield json.loads(line)
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise RecordError(f"{path} is damaged at line {number}: {error}; restore it from a copy") from error
+        yield found

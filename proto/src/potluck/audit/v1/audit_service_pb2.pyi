@@ -764,10 +764,25 @@ class LocateErrorRequest(_message.Message):
     EPISODE_ID_FIELD_NUMBER: _builtins.int
     SERVICES_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
+    SET_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    CONTINUATION_FIELD_NUMBER: _builtins.int
+    CONTINUATIONS_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
     run: _builtins.str
     """The run folder."""
     episode_id: _builtins.str
     """Episode id."""
+    set: _builtins.str
+    """Episode set; empty = the evaluation set that holds the episode."""
+    threshold: _builtins.float
+    """A team return below it is a failure; absent = the set's median return."""
+    continuation: _builtins.str
+    """Who plays on: "own" (same as empty), or "scripted", "uniform", "frozen" or an adapter digest for all seats."""
+    continuations: _builtins.int
+    """Plays of a prefix at first; 0 = the default."""
+    budget: _builtins.int
+    """Branches that may be played; 0 = the default."""
     @_builtins.property
     def services(self) -> Global___Services:
         """Where continuations are played."""
@@ -783,12 +798,19 @@ class LocateErrorRequest(_message.Message):
         episode_id: _builtins.str = ...,
         services: Global___Services | None = ...,
         trace: _common_pb2.TraceContext | None = ...,
+        set: _builtins.str = ...,
+        threshold: _builtins.float | None = ...,
+        continuation: _builtins.str = ...,
+        continuations: _builtins.int = ...,
+        budget: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["services", b"services", "trace", b"trace"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "services", b"services", "threshold", b"threshold", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["episode_id", b"episode_id", "run", b"run", "services", b"services", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "budget", b"budget", "continuation", b"continuation", "continuations", b"continuations", "episode_id", b"episode_id", "run", b"run", "services", b"services", "set", b"set", "threshold", b"threshold", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
+    _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__threshold) -> _WhichOneofReturnType__threshold | None: ...
 
 Global___LocateErrorRequest: _TypeAlias = LocateErrorRequest  # noqa: Y015
 
@@ -801,23 +823,198 @@ class LocateErrorResponse(_message.Message):
     AGENT_FIELD_NUMBER: _builtins.int
     DECISION_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
+    BOUNDARY_FIELD_NUMBER: _builtins.int
+    UNDECIDED_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    TAKEN_FIELD_NUMBER: _builtins.int
+    BETTER_FIELD_NUMBER: _builtins.int
+    GAIN_FIELD_NUMBER: _builtins.int
+    GAIN_ERROR_FIELD_NUMBER: _builtins.int
+    SUCCESS_GAIN_FIELD_NUMBER: _builtins.int
+    SUCCESS_BEFORE_FIELD_NUMBER: _builtins.int
+    SUCCESS_AFTER_FIELD_NUMBER: _builtins.int
+    CERTAINTY_FIELD_NUMBER: _builtins.int
+    SCAN_FIELD_NUMBER: _builtins.int
+    MONOTONE_FIELD_NUMBER: _builtins.int
+    REPAIRS_FIELD_NUMBER: _builtins.int
+    BRANCHES_FIELD_NUMBER: _builtins.int
+    DECISIONS_PLAYED_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """Who; empty when no single decision decides."""
     decision: _builtins.int
     """Its decision."""
     step: _builtins.int
     """The step."""
+    boundary: _builtins.int
+    """The decision boundary."""
+    undecided: _builtins.str
+    """Why no decision is named, such as "from_the_start", "ambiguous" or "budget"; empty where one is."""
+    why: _builtins.str
+    """The same in words."""
+    threshold: _builtins.float
+    """The threshold in use."""
+    gain: _builtins.float
+    """Estimated gain of the better choice in team return."""
+    gain_error: _builtins.float
+    """Its standard error."""
+    success_gain: _builtins.float
+    """Estimated gain of the better choice in the probability of success."""
+    success_before: _builtins.float
+    """Probability of success just before the decision."""
+    success_after: _builtins.float
+    """Probability of success just after it."""
+    certainty: _builtins.float
+    """Posterior probability that success falls at this decision."""
+    scan: _builtins.str
+    """"binary" or "linear"."""
+    monotone: _builtins.bool
+    """Whether the success probability was found monotone where it was checked."""
+    branches: _builtins.int
+    """Branches played."""
+    decisions_played: _builtins.int
+    """Decisions that policies were asked for in them."""
+    @_builtins.property
+    def taken(self) -> Global___ChosenItem:
+        """What the agent took."""
+
+    @_builtins.property
+    def better(self) -> Global___ChosenItem:
+        """What it had better taken; absent where nothing else on its menu is better."""
+
+    @_builtins.property
+    def repairs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RepairedError]:
+        """Decisions that repaired an earlier error."""
+
     def __init__(
         self,
         *,
         agent: _builtins.str = ...,
         decision: _builtins.int = ...,
         step: _builtins.int = ...,
+        boundary: _builtins.int = ...,
+        undecided: _builtins.str = ...,
+        why: _builtins.str = ...,
+        threshold: _builtins.float = ...,
+        taken: Global___ChosenItem | None = ...,
+        better: Global___ChosenItem | None = ...,
+        gain: _builtins.float | None = ...,
+        gain_error: _builtins.float | None = ...,
+        success_gain: _builtins.float | None = ...,
+        success_before: _builtins.float | None = ...,
+        success_after: _builtins.float | None = ...,
+        certainty: _builtins.float | None = ...,
+        scan: _builtins.str = ...,
+        monotone: _builtins.bool | None = ...,
+        repairs: _abc.Iterable[Global___RepairedError] | None = ...,
+        branches: _builtins.int = ...,
+        decisions_played: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_certainty", b"_certainty", "_gain", b"_gain", "_gain_error", b"_gain_error", "_monotone", b"_monotone", "_success_after", b"_success_after", "_success_before", b"_success_before", "_success_gain", b"_success_gain", "better", b"better", "certainty", b"certainty", "gain", b"gain", "gain_error", b"gain_error", "monotone", b"monotone", "success_after", b"success_after", "success_before", b"success_before", "success_gain", b"success_gain", "taken", b"taken"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_certainty", b"_certainty", "_gain", b"_gain", "_gain_error", b"_gain_error", "_monotone", b"_monotone", "_success_after", b"_success_after", "_success_before", b"_success_before", "_success_gain", b"_success_gain", "agent", b"agent", "better", b"better", "boundary", b"boundary", "branches", b"branches", "certainty", b"certainty", "decision", b"decision", "decisions_played", b"decisions_played", "gain", b"gain", "gain_error", b"gain_error", "monotone", b"monotone", "repairs", b"repairs", "scan", b"scan", "step", b"step", "success_after", b"success_after", "success_before", b"success_before", "success_gain", b"success_gain", "taken", b"taken", "threshold", b"threshold", "undecided", b"undecided", "why", b"why"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__certainty: _TypeAlias = _typing.Literal["certainty"]  # noqa: Y015
+    _WhichOneofArgType__certainty: _TypeAlias = _typing.Literal["_certainty", b"_certainty"]  # noqa: Y015
+    _WhichOneofReturnType__gain: _TypeAlias = _typing.Literal["gain"]  # noqa: Y015
+    _WhichOneofArgType__gain: _TypeAlias = _typing.Literal["_gain", b"_gain"]  # noqa: Y015
+    _WhichOneofReturnType__gain_error: _TypeAlias = _typing.Literal["gain_error"]  # noqa: Y015
+    _WhichOneofArgType__gain_error: _TypeAlias = _typing.Literal["_gain_error", b"_gain_error"]  # noqa: Y015
+    _WhichOneofReturnType__monotone: _TypeAlias = _typing.Literal["monotone"]  # noqa: Y015
+    _WhichOneofArgType__monotone: _TypeAlias = _typing.Literal["_monotone", b"_monotone"]  # noqa: Y015
+    _WhichOneofReturnType__success_after: _TypeAlias = _typing.Literal["success_after"]  # noqa: Y015
+    _WhichOneofArgType__success_after: _TypeAlias = _typing.Literal["_success_after", b"_success_after"]  # noqa: Y015
+    _WhichOneofReturnType__success_before: _TypeAlias = _typing.Literal["success_before"]  # noqa: Y015
+    _WhichOneofArgType__success_before: _TypeAlias = _typing.Literal["_success_before", b"_success_before"]  # noqa: Y015
+    _WhichOneofReturnType__success_gain: _TypeAlias = _typing.Literal["success_gain"]  # noqa: Y015
+    _WhichOneofArgType__success_gain: _TypeAlias = _typing.Literal["_success_gain", b"_success_gain"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__certainty) -> _WhichOneofReturnType__certainty | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gain) -> _WhichOneofReturnType__gain | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gain_error) -> _WhichOneofReturnType__gain_error | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__monotone) -> _WhichOneofReturnType__monotone | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__success_after) -> _WhichOneofReturnType__success_after | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__success_before) -> _WhichOneofReturnType__success_before | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__success_gain) -> _WhichOneofReturnType__success_gain | None: ...
+
+Global___LocateErrorResponse: _TypeAlias = LocateErrorResponse  # noqa: Y015
+
+@_typing.final
+class ChosenItem(_message.Message):
+    """A menu item."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LETTER_FIELD_NUMBER: _builtins.int
+    OPTION_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    letter: _builtins.str
+    """Its letter."""
+    option: _builtins.str
+    """The option type."""
+    target: _builtins.str
+    """The target instance."""
+    text: _builtins.str
+    """The option in plain words."""
+    def __init__(
+        self,
+        *,
+        letter: _builtins.str = ...,
+        option: _builtins.str = ...,
+        target: _builtins.str = ...,
+        text: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent", b"agent", "decision", b"decision", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["letter", b"letter", "option", b"option", "target", b"target", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___LocateErrorResponse: _TypeAlias = LocateErrorResponse  # noqa: Y015
+Global___ChosenItem: _TypeAlias = ChosenItem  # noqa: Y015
+
+@_typing.final
+class RepairedError(_message.Message):
+    """A decision that made success likely again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENT_FIELD_NUMBER: _builtins.int
+    DECISION_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    BOUNDARY_FIELD_NUMBER: _builtins.int
+    SUCCESS_GAIN_FIELD_NUMBER: _builtins.int
+    agent: _builtins.str
+    """Who."""
+    decision: _builtins.int
+    """Its decision."""
+    step: _builtins.int
+    """The step."""
+    boundary: _builtins.int
+    """The decision boundary."""
+    success_gain: _builtins.float
+    """What it brought in the probability of success, against asking the policy again."""
+    def __init__(
+        self,
+        *,
+        agent: _builtins.str = ...,
+        decision: _builtins.int = ...,
+        step: _builtins.int = ...,
+        boundary: _builtins.int = ...,
+        success_gain: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_success_gain", b"_success_gain", "success_gain", b"success_gain"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_success_gain", b"_success_gain", "agent", b"agent", "boundary", b"boundary", "decision", b"decision", "step", b"step", "success_gain", b"success_gain"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__success_gain: _TypeAlias = _typing.Literal["success_gain"]  # noqa: Y015
+    _WhichOneofArgType__success_gain: _TypeAlias = _typing.Literal["_success_gain", b"_success_gain"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__success_gain) -> _WhichOneofReturnType__success_gain | None: ...
+
+Global___RepairedError: _TypeAlias = RepairedError  # noqa: Y015

@@ -1,0 +1,297 @@
+"""How often does the audit find an injected error? Failures with known cause, located by exact replay.
+
+Teams of the scripted greedy policy play Overcooked layouts through a real env and a real policy server. A layout's
+horizon is just long enough for `--soups` soups (the latest delivery among pilot episodes and a little slack), so that a
+lost delivery cannot be caught up. Into successful episodes one harmful choice of one agent is injected (see
+potluck_audit.blame.faults), and the failures that follow are given to the search, which knows the record and the team's
+policies but neither the fault nor the noise. Answers are scored exactly, beside constant, positional and random ones.
+
+Everything found is kept under `--out` as it comes, and a second start goes on where the first broke off.
+
+    python benchmarks/fault_injection.py --failures 200
+    python benchmarks/fault_injection.py --failures 12 --layouts cramped_room
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from potluck.env.v1 import env_service_pb2 as env_pb
+from potluck.play import EnvPool, EpisodeResult, EpisodeSpec, PolicyClient, builtin, play
+from potluck.policy.v1 import policy_service_pb2 as policy_pb
+from potluck_audit.blame import Case, Located, LocateSettings, locate
+from potluck_audit.blame.faults import Fault, FaultSettings, Tally, inject
+from potluck_audit.blame.logs import failure_log
+from potluck_audit.blame.trace import walk
+from potluck_audit.foreign.baselines import baselines
+from potluck_audit.foreign.log import FailureLog, Message
+from potluck_audit.foreign.predictions import NOTHING, Prediction
+from potluck_audit.foreign.score import Row, score
+
+LAYOUTS = ("cramped_room", "asymmetric_advantages", "coordination_ring", "forced_coordination")
+PILOT_HORIZON, PILOTS, SLACK = 200, 12, 1
+AT_ONCE = 10
+STRETCH = 10
+"""Failures of a layout before the next layout has its turn: what is there of a broken-off run is balanced."""
+ARTIFACT_VERSION = 1
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS))
+    parser.add_argument("--failures", type=int, default=200, help="injected failures in all, shared among the layouts")
+    parser.add_argument("--soups", type=int, default=2, help="soups that make an episode a success")
+    parser.add_argument("--continuations", type=int, default=8, help="plays of a prefix at first")
+    parser.add_argument("--most", type=int, default=16, help="plays of a prefix next to the error at most")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("runs/faults"))
+    return parser.parse_args()
+
+
+class Book:
+    """Faults and answers on disk, one JSON object a line."""
+
+    def __init__(self, out: Path) -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        self._faults, self._answers, self._logs = out / "faults.jsonl", out / "answers.jsonl", out / "logs.jsonl"
+        self.faults: dict[str, dict[str, Any]] = {one["name"]: one for one in _lines(self._faults)}
+        self.answers: dict[str, dict[str, Any]] = {one["name"]: one for one in _lines(self._answers)}
+        self.logs: dict[str, dict[str, Any]] = {one["name"]: one for one in _lines(self._logs)}
+
+    def add_fault(self, layout: str, threshold: float, fault: Fault) -> None:
+        case = fault.case
+        line = {
+            "name": case.episode_id, "layout": layout, "threshold": threshold, "agent": fault.agent,
+            "decision": fault.decision, "boundary": fault.boundary, "step": fault.step, "index": fault.index,
+            "was": asdict(fault.was), "injected": asdict(fault.injected), "before": fault.before, "after": fault.after,
+            "team_return": case.team_return, "policies": dict(case.policies), "sample_seed": case.sample_seed,
+            "recording": base64.b64encode(case.recording.SerializeToString(deterministic=True)).decode(),
+        }  # fmt: skip
+        self.faults[line["name"]] = line
+        _append(self._faults, line)
+
+    def add_answer(self, name: str, found: Located, index: int | None, log: FailureLog) -> None:
+        line = {
+            "name": name, "agent": found.error.agent if found.error else None, "index": index,
+            "undecided": found.undecided, "scan": found.scan, "monotone": found.monotone,
+            "certainty": found.error.certainty if found.error else None, "spent": asdict(found.spent),
+            "better": asdict(found.error.better) if found.error and found.error.better else None,
+            "gain": asdict(found.error.gain) if found.error and found.error.gain else None,
+        }  # fmt: skip
+        told = {"name": name, "question": log.question, "history": [list(message) for message in log.history]}
+        self.logs[name] = told
+        _append(self._logs, told)
+        self.answers[name] = line
+        _append(self._answers, line)
+
+    def case(self, name: str) -> Case:
+        line = self.faults[name]
+        recording = env_pb.Recording.FromString(base64.b64decode(line["recording"]))
+        return Case(name, recording, line["team_return"], line["policies"], line["sample_seed"], unit="soups")
+
+    def log(self, name: str) -> FailureLog:
+        fault, told = self.faults[name], self.logs[name]
+        history = [Message(*message) for message in told["history"]]
+        return FailureLog(name, fault["layout"], told["question"], "", history, fault["agent"], fault["index"])
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    if not file.exists():
+        return []
+    found = []
+    for line in file.read_text().splitlines():
+        try:
+            found.append(json.loads(line))
+        except ValueError:  # a line that an interrupt cut short
+            continue
+    return found
+
+
+def _append(file: Path, line: dict[str, Any]) -> None:
+    with file.open("a") as sink:
+        sink.write(json.dumps(line, allow_nan=False) + "\n")
+
+
+def specs(layout: str, seeds: Sequence[int], horizon: int) -> list[EpisodeSpec]:
+    scripted = builtin(policy_pb.BUILTIN_POLICY_SCRIPTED)
+    return [
+        EpisodeSpec(
+            f"{layout}-{seed}", f"overcooked/{layout}", seed, horizon,
+            policies={"agent_0": scripted, "agent_1": scripted}, sample_seed=seed,
+        )
+        for seed in seeds
+    ]  # fmt: skip
+
+
+def delivered_at(result: EpisodeResult, soups: int) -> int | None:
+    """Steps after which that many soups are delivered."""
+    total = 0.0
+    for step in result.steps:
+        total += step.reward
+        if total >= soups:
+            return step.step + 1
+    return None
+
+
+class Bench:
+    """Servers and settings."""
+
+    def __init__(self, envs: EnvPool, policy: PolicyClient, book: Book, options: argparse.Namespace) -> None:
+        self._envs, self._policy, self._book, self._options = envs, policy, book, options
+        self.tally = Tally()
+
+    async def horizons(self) -> dict[str, int]:
+        """By layout, just long enough for the soups; those where the scripted team does not get there are left out."""
+        found = {}
+        for layout in self._options.layouts:
+            pilots = specs(layout, range(50_000, 50_000 + PILOTS), PILOT_HORIZON)
+            results = await play(pilots, self._envs, self._policy)
+            times = [delivered_at(result, self._options.soups) for result in results]
+            late = [time for time in times if time is not None]
+            if len(late) == len(times):
+                found[layout] = max(late) + SLACK
+                print(f"{layout}: horizon {found[layout]}", flush=True)
+            else:
+                print(f"{layout}: the scripted team does not deliver {self._options.soups} soups in time; left out")
+        return found
+
+    async def answers(self, layout: str) -> None:
+        """Locates what is not answered yet."""
+        names = [name for name, fault in self._book.faults.items() if fault["layout"] == layout]
+        turn = asyncio.Semaphore(AT_ONCE)
+
+        async def one(name: str) -> None:
+            async with turn:
+                await self.answer(name)
+
+        await asyncio.gather(*(one(name) for name in names if name not in self._book.answers))
+        print(f"{layout}: {len(names)} failures answered", flush=True)
+
+    async def faults(self, layout: str, wanted: int, horizon: int) -> None:
+        """Injects until there are enough."""
+        have = sum(fault["layout"] == layout for fault in self._book.faults.values())
+        for seed in range(self._options.seed * 1000, self._options.seed * 1000 + 1000):
+            if have >= wanted:
+                return
+            if any(f"{layout}-{seed}-fault-" in name for name in self._book.faults):
+                continue
+            [reference] = await play(specs(layout, [seed], horizon), self._envs, self._policy)
+            if reference.finished.team_return < self._options.soups:
+                continue
+            case = Case(
+                reference.spec.episode_id, reference.finished.recording, reference.finished.team_return,
+                {"agent_0": "scripted", "agent_1": "scripted"}, seed, unit="soups",
+            )  # fmt: skip
+            settings = FaultSettings(self._options.soups, seed=self._options.seed)
+            trace = await walk(case, self._envs)
+            for fault in await inject(case, trace, self._envs, self._policy, settings, self.tally):
+                if have < wanted:
+                    self._book.add_fault(layout, self._options.soups, fault)
+                    have += 1
+
+    async def answer(self, name: str) -> None:
+        """Locates one failure's error."""
+        case = self._book.case(name)
+        settings = LocateSettings(
+            self._options.soups, continuations=self._options.continuations, most=self._options.most, checkpoints=5
+        )
+        found = await locate(case, self._envs, self._policy, settings)
+        trace = await walk(case, self._envs)
+        index = trace.order.index((found.error.boundary, found.error.agent)) if found.error else None
+        log = failure_log(case, trace, self._options.soups)
+        self._book.add_answer(name, found, index, log)
+
+
+async def run(options: argparse.Namespace) -> Book:
+    """Injects and locates what is not there yet."""
+    from potluck_envs.server import env_server
+    from potluck_policy_server import serving
+    from potluck_policy_server.backbones import registry
+    from potluck_policy_server.backbones.base import BackboneOptions
+
+    book = Book(options.out)
+    async with AsyncExitStack() as stack:
+        env = await stack.enter_async_context(env_server(workers=options.workers))
+        served, _ = await stack.enter_async_context(serving.started(registry.load(BackboneOptions("uniform"))))
+        envs = await stack.enter_async_context(EnvPool([env.address]))
+        policy = await stack.enter_async_context(PolicyClient(served.address))
+        bench = Bench(envs, policy, book, options)
+        horizons = await bench.horizons()
+        share = -(-options.failures // max(1, len(horizons)))
+        for goal in (*range(STRETCH, share, STRETCH), share):
+            for layout, horizon in horizons.items():
+                await bench.faults(layout, goal, horizon)
+                await bench.answers(layout)
+        print(f"tried {asdict(bench.tally)}")
+    return book
+
+
+def table(book: Book) -> dict[str, Any]:
+    """Accuracy of the search and of the baselines, over all failures and by layout."""
+    groups: dict[str, list[FailureLog]] = {"all": []}
+    for name in book.answers:
+        log = book.log(name)
+        groups["all"].append(log)
+        groups.setdefault(log.group, []).append(log)
+    found = {}
+    for group, logs in groups.items():
+        given = {log.name: _prediction(book.answers[log.name]) for log in logs}
+        found[group] = [score("exact replay", logs, given), *baselines(logs)]
+    return found
+
+
+def _prediction(answer: dict[str, Any]) -> Prediction:
+    return NOTHING if answer["agent"] is None else Prediction(answer["agent"], answer["index"])
+
+
+def show(name: str, rows: Sequence[Row]) -> None:
+    print(f"\n{name}: {rows[0].logs} injected failures")
+    print(f"{'method':26} {'agent %':>20} {'step %':>20} {'±1':>6} {'±2':>6} {'±5':>6}")
+    for row in rows:
+        shares = " ".join(f"{100 * (row.within[k].value or 0):6.1f}" for k in (1, 2, 5))
+        print(f"{row.method:26} {_span(row.agent):>20} {_span(row.step):>20} {shares}")
+
+
+def _span(estimate: Any) -> str:
+    value, low, high, _ = estimate
+    return "-" if value is None else f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def main() -> None:
+    """Runs, prints and writes the table."""
+    options = arguments()
+    began = time.process_time()
+    book = asyncio.run(run(options))
+    if not book.answers:
+        return
+    rows = table(book)
+    for name, group in rows.items():
+        show(name, group)
+    answers = list(book.answers.values())
+    undecided = Counter(answer["undecided"] for answer in answers if answer["undecided"])
+    branches = sum(answer["spent"]["branches"] for answer in answers) / len(answers)
+    decisions = sum(answer["spent"]["decisions"] for answer in answers) / len(answers)
+    print(f"\nundecided: {dict(undecided) or 'none'}; scans: {dict(Counter(a['scan'] for a in answers))}")
+    print(f"cost of one answer: {branches:.0f} branches, {decisions:.0f} decisions")
+    print(f"this process: {time.process_time() - began:.0f} s of CPU")
+    written = {
+        "version": ARTIFACT_VERSION,
+        "undecided": undecided,
+        "groups": {name: [asdict(row) for row in group] for name, group in rows.items()},
+    }
+    (options.out / "table.json").write_text(json.dumps(written, indent=1, default=str) + "\n")
+
+
+if __name__ == "__main__":
+    main()
