@@ -17,6 +17,7 @@ from potluck_audit.metrics.returns import team_return
 from potluck_audit.metrics.river import river
 from potluck_audit.metrics.roles import roles
 from potluck_audit.metrics.soups import soup_shares
+from potluck_audit.metrics.substrates import is_commons
 from potluck_audit.metrics.testing import p_value_rows
 
 MEASURES = (
@@ -25,21 +26,20 @@ MEASURES = (
     divergence,
     idle_shares,
     paths,
-    deliveries,
-    handoffs,
-    soup_shares,
-    interdependence,
     outcomes,
     commons,
     river,
 )
+KITCHEN = (deliveries, handoffs, soup_shares, interdependence)
+"""Measures of objects that agents hold; a commons has none, and zeros there would say that nobody cooperates."""
 TESTED = (labour, roles)
 """Measures that also test against a permutation baseline; their p-values stand side by side and are corrected."""
 
 
 def behaviour(episodes: EpisodeSet, intervals: Intervals) -> list[Metric]:
     """All rows of one set; the tests last."""
-    metrics = [metric for measure in MEASURES for metric in measure(episodes, intervals)]
+    measures = MEASURES if is_commons(episodes) else (*MEASURES, *KITCHEN)
+    metrics = [metric for measure in measures for metric in measure(episodes, intervals)]
     p_values: dict[str, float | None] = {}
     for measure in TESTED:
         rows, tests = measure(episodes, intervals)

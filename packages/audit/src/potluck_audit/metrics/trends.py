@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from potluck_audit.intervals import Intervals
+from potluck_audit.metrics.behaviour import KITCHEN
 from potluck_audit.metrics.handoffs import handoffs
 from potluck_audit.metrics.interdependence import interdependence
 from potluck_audit.metrics.metric import EpisodeSet, Metric
@@ -24,6 +25,7 @@ from potluck_audit.metrics.patches import commons
 from potluck_audit.metrics.returns import team_return
 from potluck_audit.metrics.river import river
 from potluck_audit.metrics.soups import soup_shares
+from potluck_audit.metrics.substrates import is_commons
 from potluck_audit.records import Episode
 from potluck_audit.records.run import TRAIN, training_rounds
 
@@ -96,6 +98,8 @@ def _window(group: Sequence[int], episodes: Sequence[Episode], intervals: Interv
         if not chosen:
             continue
         pooled = EpisodeSet(TRAIN, chosen, chosen[0].reward_unit)
+        if measure in KITCHEN and is_commons(pooled):
+            continue
         found += [
             Trend(group[0], group[-1], metric)
             for metric in measure(pooled, intervals)

@@ -53,7 +53,7 @@ def render(results: AuditResults, replayed: Sequence[ReplayedEpisode]) -> str:
     view = View(results, replayed)
     sections = [found for build in ORDER if (found := build(view)) is not None]
     facts = (results.facts.get(name) for name in ("Game", "Horizon", "Backbone"))
-    return fill_in(
+    page = fill_in(
         "page.html.j2",
         run=results.run,
         subject=" · ".join(fact for fact in facts if fact) or "Does the team cooperate, and who brought what?",
@@ -63,3 +63,4 @@ def render(results: AuditResults, replayed: Sequence[ReplayedEpisode]) -> str:
         patterns=canvas.patterns(),
         numbers=embedded(results.to_json()),
     )
+    return str(page)
