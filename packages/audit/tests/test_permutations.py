@@ -136,3 +136,20 @@ def test_a_player_that_decides_rarely_is_not_stated_without_error():
     assert all(found.errors[p] == pytest.approx(1 / 11, abs=0.05) for p in silent)
     low, high = found.interval(silent[0], 0.95)
     assert low < 4 / 2145 < high
+
+
+def test_an_interval_covers_where_orders_and_episodes_are_both_samples():
+    """Five players; what a pair adds differs by episode. The truth is the mean over all orders and endless episodes."""
+    players, hits, runs = "abcde", 0, 200
+    for seed in range(runs):
+        generator = np.random.default_rng(seed)
+        luck, bond = generator.normal(0, 1, 10), generator.normal(3, 1, 10)
+
+        def value(members, luck=luck, bond=bond):
+            return len(members) + luck * ("a" in members) + bond * ({"a", "b"} <= members)
+
+        drawn = list(itertools.islice(orders(players, seed), 12))
+        low, high = sampled_shapley(drawn, players, value).interval("a", 0.95)
+        hits += low <= 1 + 3 / 2 <= high
+    assert hits / runs > 0.92, "not too narrow"
+    assert hits / runs < 1.0, "and it can miss"

@@ -140,7 +140,7 @@ def _credit_request(request: pb.AttributeCreditRequest) -> CreditRequest:
         run=Path(request.run),
         envs=tuple(request.services.envs),
         policy=request.services.policy,
-        set=request.set,
+        set=request.set or CreditRequest.set,
         baselines=(request.baseline or "noop",),
         budget=Budget(request.budget or Budget.coalitions, request.seed),
         confidence=request.confidence or 0.95,
