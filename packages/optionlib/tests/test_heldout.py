@@ -5,8 +5,12 @@ import dataclasses
 import pytest
 from scipy.stats import beta
 
-from potluck_optionlib.burnin.errors import EmptyBurninError
+from potluck_optionlib import cli
+from potluck_optionlib.burnin import BurninPlan
+from potluck_optionlib.burnin.errors import BurninWorkerError, EmptyBurninError
 from potluck_optionlib.errors import BurninReusedError, ContractMismatchError
+from potluck_optionlib.fresh import Fresh, hold_out_fresh
+from potluck_optionlib.guards import NO_GUARDS, Channel, Guard, GuardLibrary
 from potluck_optionlib.heldout import exact_interval, hold_out
 from potluck_optionlib.mining import mine
 
@@ -64,3 +68,49 @@ def test_some_of_its_own_episodes_will_not_do_either(library, recorded, update) 
     with pytest.raises(BurninReusedError, match=r"episodes of this burn-in \(toy/hands, seed 0\).*another seed"):
         hold_out(library, part)
     assert hold_out(library, dataclasses.replace(part, game="toy/probe")).decisions == 5
+
+
+WRONG = GuardLibrary(guards=(Guard(option="grab", channel=Channel.INFERRED, when={"held": "none"}, support=9),))
+"""A guard against what works."""
+
+
+def test_rounds_are_played_until_there_are_enough_decisions(toy_module) -> None:
+    seen: list[int] = []
+    fresh = Fresh(toy_module.ToyGame, WRONG, BurninPlan(2, 2, seed=7, horizon=20))
+    found = hold_out_fresh(fresh, 500, progress=seen.append)
+    assert seen[-2] < 500 <= seen[-1] == found.decisions
+    assert found.hidden > 0
+    assert found.kinds == {k: n for k, n in found.kinds.items() if "grab with held = none" in k and n > 0}
+    assert sum(found.kinds.values()) == found.hidden
+    assert hold_out_fresh(Fresh(toy_module.ToyGame, NO_GUARDS, BurninPlan(2, 2, seed=7, horizon=20)), 500).hidden == 0
+    other = hold_out_fresh(Fresh(toy_module.ToyGame, WRONG, BurninPlan(2, 2, seed=1007, horizon=20)), 500)
+    assert other.kinds != found.kinds
+
+
+def test_workers_change_nothing_and_one_that_dies_is_named(toy_module) -> None:
+    fresh = Fresh(toy_module.ToyGame, WRONG, BurninPlan(2, 2, seed=7, horizon=20))
+    assert hold_out_fresh(fresh, 600, workers=2) == hold_out_fresh(fresh, 600)
+    with pytest.raises(BurninWorkerError, match="fewer workers"):
+        hold_out_fresh(Fresh(toy_module.DyingGame, WRONG), 600, workers=2)
+
+
+def test_a_round_of_a_seed_that_was_mined_from_is_refused(toy_module, recorded) -> None:
+    mined = mine([recorded(*MINED, digest="c" * 64, seed=9)])
+    with pytest.raises(BurninReusedError, match="seed 9"):
+        hold_out_fresh(Fresh(toy_module.ToyGame, mined, BurninPlan(1, 1, seed=7, horizon=20)), 10**6)
+
+
+def test_the_command_plays_until_enough_and_says_so(toy, monkeypatch, tmp_path, capsys) -> None:
+    monkeypatch.setattr("potluck_optionlib.commands.heldout.make_game", lambda name: toy.ToyGame())
+    path = tmp_path / "guards.json"
+    path.write_text(WRONG.dump())
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["heldout", "toy/hands", str(path), "--decisions", "300", "--horizon", "20", "--solo-episodes", "1"])
+    assert stop.value.code == 1
+    out = capsys.readouterr().out
+    assert "grab with held = none" in out
+    assert "hidden successes of " in out
+    for wrong in (["--decisions", "0"], ["--workers", "2"], ["--decisions", "9", "--burnin", "x"]):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["heldout", "toy/hands", str(path), *wrong])
+        assert stop.value.code == 2

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from potluck_optionlib.burnin.errors import SameEpisodesError
 from potluck_optionlib.errors import ContractMismatchError
 from potluck_optionlib.guards import NO_GUARDS
 from potluck_optionlib.mining import mine
@@ -96,12 +97,14 @@ def test_raises(found) -> None:
 
 def test_burnins_are_looked_at_together_and_must_fit(recorded) -> None:
     fails = recorded(*[("cook", "explicit:NoPath", HELD)] * 5)
-    works = recorded(("cook", "success", HELD))
+    works = recorded(("cook", "success", HELD), seed=1)
     assert examine([fails], NO_GUARDS)
     assert examine([fails, works], NO_GUARDS) == ()
     library = mine([recorded(*[FINE] * 5, digest="other")])
     with pytest.raises(ContractMismatchError):
         examine(fails, library)
+    with pytest.raises(SameEpisodesError, match="would count twice"):
+        examine([fails, fails], NO_GUARDS)
 
 
 class Tags(HTMLParser):

@@ -75,7 +75,7 @@ def gather(burnins: Sequence[Burnin]) -> Evidence:
             "Burn-ins of different contracts (or none at all) cannot be mined together. Run them again under one "
             "version of the game."
         )
-    _check_apart(burnins)
+    check_apart(burnins)
     gathered = _Gathered()
     raised, incomplete = [0] * len(burnins), [0] * len(burnins)
     for place, burnin in enumerate(burnins):
@@ -105,7 +105,8 @@ def same_episodes(game: str, seed: int, episodes: int, other: tuple[str, int, in
     return (game, seed) == other[:2] and min(episodes, other[2]) > 0
 
 
-def _check_apart(burnins: Sequence[Burnin]) -> None:
+def check_apart(burnins: Sequence[Burnin]) -> None:
+    """Raises SameEpisodesError where two burn-ins share episodes, which would count twice."""
     for one, other in combinations(burnins, 2):
         plans = one.plan, other.plan
         if one.digest == other.digest or same_episodes(

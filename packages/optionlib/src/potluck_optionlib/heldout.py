@@ -8,7 +8,9 @@ is the one-sided upper bound, 1 - (1 - confidence)^(1/n).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scipy.stats import binomtest
@@ -41,8 +43,25 @@ class HeldOut:
     """Of these, the ones that succeeded: each is a guard that forbids something possible."""
     shared: int
     """Successes under a guard that partners may have caused; not in `hidden`."""
-    lines: tuple[str, ...]
-    """One per kind of hidden success, with its count."""
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    """Hidden successes by kind: option, features and setting."""
+
+    def __add__(self, other: HeldOut) -> HeldOut:
+        """Both together."""
+        return HeldOut(
+            self.decisions + other.decisions,
+            self.guarded + other.guarded,
+            self.hidden + other.hidden,
+            self.shared + other.shared,
+            dict(Counter(self.kinds) + Counter(other.kinds)),
+        )
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """One per kind of hidden success, with its count."""
+        return tuple(
+            kind.replace("succeeded", f"succeeded {count} times") for kind, count in sorted(self.kinds.items())
+        )
 
     @property
     def interval(self) -> Interval:
@@ -83,13 +102,13 @@ def hold_out(library: GuardLibrary, fresh: Burnin) -> HeldOut:
     library.check(fresh.contracts_digest)
     for ref in library.certificate.burnins if library.certificate else ():
         mined = (ref.game, ref.seed, ref.solo_episodes + ref.team_episodes)
-        if fresh.digest == ref.digest or same_episodes(fresh.game, fresh.plan.seed, fresh.plan.episodes, mined):
+        if same_episodes(fresh.game, fresh.plan.seed, fresh.plan.episodes, mined):
             raise BurninReusedError(
                 f"The library was mined from episodes of this burn-in ({fresh.game}, seed {fresh.plan.seed}), so they "
                 "cannot contradict it. Play another seed."
             )
     decisions = guarded = hidden = shared = 0
-    lines = []
+    kinds: Counter[str] = Counter()
     for tally in fresh.tallies():
         decisions += tally.count
         row = dict(complete(tally.features, tally.option))
@@ -103,9 +122,7 @@ def hold_out(library: GuardLibrary, fresh: Burnin) -> HeldOut:
         if succeeded:
             hidden += tally.count
             when = " & ".join(f"{name} = {value}" for name, value in row.items())
-            lines.append(
-                f"{tally.option} with {when} succeeded {tally.count} times ({'solo' if tally.solo else 'team'})"
-            )
+            kinds[f"{tally.option} with {when} succeeded ({'solo' if tally.solo else 'team'})"] += tally.count
     if not decisions:
         raise EmptyBurninError(f"The fresh burn-in of {fresh.game} has no records. Run it with more episodes.")
-    return HeldOut(decisions, guarded, hidden, shared, tuple(lines))
+    return HeldOut(decisions, guarded, hidden, shared, dict(kinds))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
@@ -29,6 +29,23 @@ def shown(game: str, plan: BurninPlan) -> Iterator[Display]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), speed, TimeRemainingColumn())
     with Bar(*columns, console=ERRORS, disable=not ERRORS.is_terminal) as bar:
         yield Display(bar, bar.add_task(game, total=plan.episodes, speed=""), game)
+
+
+@contextmanager
+def counted(game: str, decisions: int) -> Iterator[Callable[[int], None]]:
+    """A display of how many of so many decisions there are; takes the count."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=ERRORS, disable=not ERRORS.is_terminal) as bar:
+        task, spoken = bar.add_task(game, total=decisions), time.monotonic()
+
+        def update(seen: int) -> None:
+            nonlocal spoken
+            bar.update(task, completed=seen)
+            if not ERRORS.is_terminal and time.monotonic() - spoken >= _LINE_SECONDS:
+                spoken = time.monotonic()
+                ERRORS.print(f"{game}: {seen}/{decisions} decisions", highlight=False, soft_wrap=True)
+
+        yield update
 
 
 class Display:

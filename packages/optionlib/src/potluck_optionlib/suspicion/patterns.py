@@ -15,8 +15,9 @@ from typing import Any
 
 from potluck_optionlib.burnin import Burnin, Tally
 from potluck_optionlib.contracts import Contract
-from potluck_optionlib.evidence import EFFECT_FAIL, EXPLICIT, RAISED, SUCCESS, TIMEOUT, complete
+from potluck_optionlib.evidence import EFFECT_FAIL, EXPLICIT, RAISED, SUCCESS, TIMEOUT, check_apart, complete
 from potluck_optionlib.guards import GuardLibrary
+from potluck_optionlib.suspicion.silence import silences
 
 ENOUGH = 5
 """Executions that a pattern needs."""
@@ -36,7 +37,7 @@ class SuspicionKind(StrEnum):
     NEVER_CHOSEN = "never_chosen"
     """No execution at all."""
     NEVER_FINISHES = "never_finishes"
-    """Every execution that began ran into its time-out."""
+    """Every execution that began ran into its time-out, or none ever ended."""
     RAISES = "raises"
     """The executor, the effect or the features raised."""
 
@@ -62,6 +63,8 @@ class _Case:
     library: GuardLibrary
     reasons: Counter[str]
     """Executions by outcome."""
+    silences: int
+    """Agents, over all episodes, that began something that never ended."""
 
     @property
     def total(self) -> int:
@@ -80,9 +83,10 @@ def examine(
     """All patterns in the records, by option and kind.
 
     `contracts` (or their names as `options`) say what else there is that nobody chose. Raises ContractMismatchError
-    where the library is of other contracts.
+    where the library is of other contracts, SameEpisodesError for burn-ins whose episodes would count twice.
     """
     burnins = [burnin] if isinstance(burnin, Burnin) else list(burnin)
+    check_apart(burnins)
     known = {contract.name: contract for contract in contracts}
     solo_only = {name for one in burnins for name in one.solo_only}
     by_option: dict[str, list[Tally]] = {name: [] for name in (*known, *options)}
@@ -91,11 +95,12 @@ def examine(
         for tally in one.tallies():
             by_option.setdefault(tally.option, []).append(tally)
     found: list[Suspicion] = []
+    silent = sum(silences(one) for one in burnins) if any(not tallies for tallies in by_option.values()) else 0
     for option in sorted(by_option):
         reasons: Counter[str] = Counter()
         for tally in by_option[option]:
             reasons[tally.outcome] += tally.count
-        case = _Case(option, by_option[option], option in solo_only, library, reasons)
+        case = _Case(option, by_option[option], option in solo_only, library, reasons, silent)
         found += [suspicion for pattern in _PATTERNS if (suspicion := pattern(case)) is not None]
     return tuple(found)
 
@@ -103,6 +108,12 @@ def examine(
 def _never_chosen(case: _Case) -> Suspicion | None:
     if case.total:
         return None
+    if case.silences >= ENOUGH:
+        text = (
+            f"no execution of it ever ended, and {case.silences} times an agent began something that had not ended "
+            "with its episode. Does the executor end, and is `timeout` shorter than an episode?"
+        )
+        return Suspicion(SuspicionKind.NEVER_FINISHES, case.option, text, {"silences": case.silences})
     text = "no execution in the whole burn-in. Is its target in this game, and does `instances` return it?"
     return Suspicion(SuspicionKind.NEVER_CHOSEN, case.option, text)
 

@@ -23,7 +23,7 @@ from potluck_optionlib.validation.effects import FactualGame
 from potluck_optionlib.validation.faults import Fault, Rule
 from potluck_optionlib.world import cell_of, text_of
 
-_EPISODES, _MOST, _TRIES = 12, 24, 6
+_EPISODES, _MOST, _TRIES = 6, 24, 6
 """Episodes an agent at most; cells a type; failures in one state of its features, after which a cell is let go."""
 _PROOFS = 2
 
@@ -113,8 +113,14 @@ class _Trial:
     def _one(self, agent: int, rng: random.Random) -> bool:
         game = self._game
         instance, state = self._drawn(agent, rng)
-        game.begin(agent, instance)
-        while agent not in game.idle():
+        try:
+            game.begin(agent, instance)
+        except Exception:
+            if state is None:
+                raise
+            self._failures[instance, state] = _TRIES
+            return False
+        while agent not in game.idle() and game.steps < game.spec.default_horizon:
             before = game.facts(agent, instance) if state is not None else None
             for other in game.idle():
                 game.begin(other, Instance(WAIT))
