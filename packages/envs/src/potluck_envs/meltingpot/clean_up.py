@@ -151,7 +151,7 @@ def contracts(world: CleanUp) -> list[Contract[Any]]:
             instances=CleanUp.dirt_in_reach,
             present=CleanUp.dirty,
             executor=Aim("FIRE_CLEAN", CleanUp.aims_at_dirt, lambda world, a: world.state.frame.clean_wait[a] == 0),
-            effect=lambda change: change.before["dirty"] == "yes" and change.after["cleaner"] == change.after["me"],
+            effect=lambda change: _cleaned(change.before, change.after),
             promise="the agent's own beam has cleaned the cell",
             timeout=TIMEOUT,
             failures=(AWAY,),
@@ -161,6 +161,11 @@ def contracts(world: CleanUp) -> list[Contract[Any]]:
         waiting(WAIT_STEPS),
     ]
     return [*found[:-1], zapping(), found[-1]] if world.zapping else found
+
+
+def _cleaned(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+    own = before["cleaned"] != after["cleaned"] and after["cleaner"] == after["me"]
+    return own and before["dirty"] == "yes"
 
 
 def _going_to(name: str, stem: str) -> Contract[CleanUp]:
