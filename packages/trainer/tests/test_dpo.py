@@ -1,6 +1,5 @@
 """DPO on contrast pairs: what is refused without TRL or with foreign pairs, and one real step with it."""
 
-import builtins
 import json
 import math
 
@@ -46,14 +45,10 @@ def test_only_the_agents_own_pairs_of_this_adapter_count():
 
 
 def test_without_the_extra_the_error_says_how_to_get_it(monkeypatch, tmp_path):
-    real = builtins.__import__
+    def missing(name):
+        raise ImportError(f"No module named {name!r}", name=name)
 
-    def missing(name, *args, **kwargs):
-        if name in ("trl", "datasets"):
-            raise ImportError(f"No module named {name!r}", name=name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
+    monkeypatch.setattr(dpo.importlib, "import_module", missing)
     with pytest.raises(ConfigError, match=r"potluck-trainer\[trl\]"):
         train_dpo(tmp_path, Adapter("agent_0", "b" * 64, "{}", b""), [row()], DpoConfig(), tmp_path)
 

@@ -10,6 +10,7 @@ TRL, `datasets` and torch are imported when training begins: everything else wor
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -102,8 +103,8 @@ def train_dpo(base: Path, start: Adapter, rows: Sequence[Mapping[str, Any]], con
     torch.manual_seed(config.seed)
     causal: Any = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     settings = {k: v for k, v in json.loads(start.config_json).items() if v is not None}
-    lora = LoraConfig.from_peft_type(**settings | {"inference_mode": False})
-    model: Any = get_peft_model(causal, lora)  # type: ignore[arg-type]
+    configs: Any = LoraConfig
+    model: Any = get_peft_model(causal, configs.from_peft_type(**settings | {"inference_mode": False}))
     set_peft_model_state_dict(model, load_tensors(start.weights))
     arguments = trl.DPOConfig(
         output_dir=str(out / ".trl"), beta=config.beta, learning_rate=config.lr, num_train_epochs=config.epochs,
@@ -130,14 +131,12 @@ def train_dpo(base: Path, start: Adapter, rows: Sequence[Mapping[str, Any]], con
 
 def _libraries() -> tuple[Any, Any]:
     try:
-        import datasets
-        import trl
+        return importlib.import_module("trl"), importlib.import_module("datasets")
     except ImportError as error:
         raise ConfigError(
             f"{error.name} is not installed; pip install 'potluck-trainer[trl]', or in the workspace "
             "uv sync --all-packages --extra trl"
         ) from error
-    return trl, datasets
 
 
 def _exported(model: Any, start: Adapter) -> Adapter:
