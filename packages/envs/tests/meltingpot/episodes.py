@@ -67,6 +67,7 @@ def episode(core, name, seed):
     frame = made.begin(core.start(seed))
     counts = {"grow": 0, "dirt": 0, "clean": 0, "eat": 0, "zap": 0, "lower": 0, "upper": 0}
     told = {"spawns": [list(pose) for pose in frame.poses]}
+    ripe = 0
     for _ in range(STEPS):
         joint = player(name, frame, rng)
         after = made.go_on(frame, core.advance(bytes(number[action] for action in joint)))
@@ -75,9 +76,10 @@ def episode(core, name, seed):
         counts["upper"] += upper
         for event in after.events:
             counts[event.kind] += 1
+        ripe += len(after.apples)
         frame = after
     alive = sum(any(cell in frame.apples for cell in patch) for patch in known.patches())
-    return told | counts | {"apples": len(frame.apples), "dirty": len(frame.dirt), "alive": alive}
+    return told | counts | {"ripe": ripe, "apples": len(frame.apples), "dirty": len(frame.dirt), "alive": alive}
 
 
 def main(name, lua, episodes, builds, first):

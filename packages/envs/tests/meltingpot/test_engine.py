@@ -1,11 +1,14 @@
 """The real engine: seeds, exact returns to a moment, symbolic state, refusals."""
 
+import platform
 import random
+import sys
 
+import golden
 import pytest
 
 from potluck_envs.errors import EnvError
-from potluck_envs.meltingpot.engine import Engine
+from potluck_envs.meltingpot.engine import Engine, engine_seed
 from potluck_envs.meltingpot.substrates import SUBSTRATES
 
 
@@ -77,3 +80,23 @@ def test_a_joint_action_that_does_not_fit_is_refused_and_changes_nothing(engine,
 def test_an_unknown_substrate_is_refused_with_the_known_ones():
     with pytest.raises(EnvError, match="clean_up"):
         Engine("clean_upp")
+
+
+GOLDEN = {
+    "clean_up": "9c60d5c289887e224ad3fcbc7fbcb08430f06df33b5d785ed59d2e0783ae19ef",
+    "commons_harvest__open": "97d811e347495cd7485ba8c2046641d62a6d65ca3068e0cdaf979e6ce4f83ca2",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux" or platform.machine() != "x86_64", reason="of one build of the engine")
+@pytest.mark.parametrize("name", sorted(GOLDEN))
+def test_the_episode_of_a_seed_is_the_same_on_every_python_and_in_every_process(name):
+    assert golden.digest(name) == GOLDEN[name]
+
+
+def test_neighbouring_seeds_share_no_start_and_large_seeds_stay_apart(engine):
+    starts = [engine.reset(seed) for seed in range(40, 52)]
+    assert len({frame.poses for frame in starts}) == len(starts)
+    large = [0, 5, 2**31 - 2, 2**31 - 1, 2**31, 2**32 + 5, 2**63, -1]
+    assert len({engine_seed(seed) for seed in large}) == len(large)
+    assert [engine_seed(seed) for seed in large[:3]] == large[:3]

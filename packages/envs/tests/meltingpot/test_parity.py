@@ -1,9 +1,9 @@
 """Our ordered Lua leaves the stock dynamics unchanged: episodes of the stock engine and of ours, told apart or not.
 
-Compared by episode: apples that grew, apples and dirt at the end, dirt that came, cells cleaned, apples eaten, patches
-alive (Mann-Whitney); over all episodes: where agents begin, all of them and the first alone, and who gets a cell that
-two want (chi-square). The stock engine cannot be seeded, so a p-value below the limit does come up by chance: in the
-short test once in some thousand runs, in the long one once in a hundred.
+Compared by episode: apples that grew, apples over all steps and at the end, dirt that came and that is left, cells
+cleaned, apples eaten, patches alive (Mann-Whitney); over all episodes: where agents begin, all of them and the first
+alone, and who gets a cell that two want (chi-square). The stock engine cannot be seeded, so a p-value below the limit
+does come up by chance: in the short test once in some thousand runs, in the long one once in a hundred.
 
 Power 0.9 against a shift of d standard deviations in one of ten comparisons (normal approximation):
 short, 20 episodes a side, p < 0.0001 each: d = 1.7; long, 200 a side, p < 0.001 each: d = 0.46. The controls show that
@@ -22,8 +22,8 @@ from scipy import stats
 
 HERE = Path(__file__).parent
 MEASURES = {
-    "clean_up": ("grow", "apples", "dirt", "dirty", "clean"),
-    "commons_harvest__open": ("grow", "apples", "eat", "alive"),
+    "clean_up": ("ripe", "dirt", "dirty", "clean"),
+    "commons_harvest__open": ("grow", "ripe", "apples", "eat", "alive"),
 }
 pytestmark = pytest.mark.timeout(1200)
 
@@ -92,9 +92,8 @@ def test_nothing_tells_our_engine_from_the_stock_one(tmp_path, name, count, limi
 def test_a_level_with_other_rules_is_told_apart(tmp_path, name):
     changed = played(name, episodes.variant(tmp_path / "lua", name, CHANGED[name]), SHORT, 1, 10_000)
     found, _ = p_values(name, changed, played(name, "ours", SHORT, 1, 50_000))
-    assert found["grow"] < SHORT_LIMIT
-    if name == "clean_up":
-        assert found["dirt"] < SHORT_LIMIT
+    assert found["dirt" if name == "clean_up" else "grow"] < SHORT_LIMIT
+    assert found["ripe"] < SHORT_LIMIT
 
 
 def test_a_better_chance_for_low_numbers_is_told_apart():
