@@ -15,7 +15,7 @@ def install(page: str, folder: Path) -> dict[str, str]:
     code = _block(text, "python")
     module = _match(r"^# (\w+)\.py$", code)
     group = _match(r'^\[project\.entry-points\."([\w.]+)"\]$', _block(text, "toml"))
-    point = _block(text, "toml").strip().splitlines()[1].replace('"', "")
+    point = _match(r'^\[project\.entry-points\."[\w.]+"\]\n([^\n]+)$', _block(text, "toml")).replace('"', "")
     (folder / f"{module}.py").write_text(code, encoding="utf-8")
     info = folder / f"{module}-0.1.dist-info"
     info.mkdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -29,12 +30,23 @@ def run(command: str, env: dict[str, str], folder: Path) -> subprocess.Completed
     return subprocess.run([program, *rest], cwd=folder, env=env, capture_output=True, text=True, timeout=900)
 
 
+INSTALL = "uv pip install --no-deps -e ."
+
+
 class Follower:
-    """Somebody who does what the page says, and what came of each command."""
+    """Somebody who does what the page says, and what came of each command.
+
+    The package is installed beside the environment that runs the tests instead of into it, so that it leaves no trace
+    there, and built with the setuptools that are there, so that nothing is fetched.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.env = plugin_page.install("../add-a-game", folder)
+        blocks = dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
+        (folder / "yard_game.py").write_text(BLOCK.search(PAGE.read_text(encoding="utf-8")).group(2))  # type: ignore[union-attr]
+        (folder / "pyproject.toml").write_text(blocks["toml"])
+        self.site = folder / "site"
+        self.env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{self.site}"}
         self.said: dict[str, str] = {}
         self.shown: list[tuple[str, str]] = []
         """(a line that the page shows, what the commands before it said)."""
@@ -50,7 +62,11 @@ class Follower:
 
     def do(self, command: str) -> str:
         """Runs one command."""
-        done = run(command, self.env, self.folder)
+        told = command
+        if command == INSTALL:
+            where = f"--python {sys.executable} --no-build-isolation --offline --target {self.site}"
+            told = f"uv pip install --no-deps {where} ."
+        done = run(told, self.env, self.folder)
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         self.said[command] = done.stdout
         return done.stdout
@@ -63,6 +79,17 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Follower:
     return follower
 
 
+def test_the_package_of_the_page_is_found_once_it_is_installed(tmp_path: Path) -> None:
+    follower = Follower(tmp_path)
+    check = "potluck-optionlib check yard/door --episodes 1"
+    assert run(check, follower.env, tmp_path).returncode == 2
+    follower.do(INSTALL)
+    assert INSTALL in PAGE.read_text(encoding="utf-8")
+    assert "keep every rule" in follower.do(check)
+    metadata = next(follower.site.glob("yard_game-0.1.dist-info/METADATA")).read_text()
+    assert "Requires-Dist: potluck-optionlib" in metadata
+
+
 def words(text: str) -> list[str]:
     """The words of a table, whatever drew it."""
     return re.sub(r"[^\w\s]", " ", text).split()
@@ -72,7 +99,17 @@ def words(text: str) -> list[str]:
 @pytest.mark.timeout(1200)
 def test_every_command_of_the_page_works_and_a_team_learns(followed: Follower) -> None:
     commands = " ".join(followed.said)
-    for name in ("check", "burnin", "mine", "verify", "heldout", "suspect", "conform", "potluck train"):
+    for name in (
+        "uv pip install",
+        "check",
+        "burnin",
+        "mine",
+        "verify",
+        "heldout",
+        "suspect",
+        "conform",
+        "potluck train",
+    ):
         assert name in commands
     metrics = (followed.folder / "runs/yard/metrics.jsonl").read_text().splitlines()
     returns = [json.loads(line)["return_mean"] for line in metrics]

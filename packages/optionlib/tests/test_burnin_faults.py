@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import pyarrow as pa
 import pytest
 
 from potluck_optionlib.burnin import MAX_INSTANCES, BurninPlan, load, play_folder, run, save
@@ -190,3 +191,13 @@ def test_a_burnin_without_records_is_refused_where_it_is_read(toy, tmp_path) -> 
             load(path)
     with pytest.raises(EmptyBurninError, match="no record"):
         play_folder(Silent, PLAN, tmp_path / "folder")
+
+
+@pytest.mark.parametrize("text", ["[1]", "3", "null", '"held"'])
+def test_features_that_are_no_names_and_values_are_refused_though_sealed(toy, tmp_path, text) -> None:
+    whole = run(toy.ToyGame(), PLAN)
+    values = pa.array([text] * whole.records).dictionary_encode().cast(whole.table.schema.field("features").type)
+    odd = dataclasses.replace(whole, table=whole.table.set_column(6, "features", values))
+    save(odd, tmp_path / "odd.parquet")
+    with pytest.raises(FeatureError, match="'grab': features are no set of names and values"):
+        load(tmp_path / "odd.parquet")

@@ -8,7 +8,7 @@ import pytest
 
 from potluck_optionlib.contract_game import ContractGame
 from potluck_optionlib.contracts import Act, Idle, Reach, Stand, contracts_digest, option, waiting
-from potluck_optionlib.errors import ContractError
+from potluck_optionlib.errors import ContractError, GuardFormatError
 from potluck_optionlib.game import NOOP, Activity, Event, Instance, Observation, Scene
 from potluck_optionlib.guards import NO_GUARDS, Channel, Guard, GuardLibrary
 from potluck_optionlib.menus import QuickGame, feasible, one_by_one
@@ -352,6 +352,9 @@ def test_a_provider_of_worlds_takes_other_contracts(tmp_path) -> None:
     assert games.guards("hall/boxes") == ""
     (tmp_path / "boxes.json").write_text("{}")
     assert games.guards("hall/boxes") == "{}"
+    (tmp_path / "boxes.json").write_text("\n")
+    with pytest.raises(GuardFormatError, match=r"boxes\.json is empty.*Mine it again"):
+        games.guards("hall/boxes")
     assert games.make("hall/boxes").spec.options == ("take", "bin", "stand", "wait")
     assert games.with_contracts("hall/boxes", lambda hall: [waiting()]).spec.options == ("wait",)
     with pytest.raises(KeyError, match="known: hall/boxes"):

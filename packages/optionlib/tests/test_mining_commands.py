@@ -190,6 +190,17 @@ def test_where_nothing_can_be_written_nothing_is_played(toy, mined, tmp_path, ca
     assert "is no file" in capsys.readouterr().err
 
 
+def test_a_burnin_counts_once_and_missing_files_are_named(mined, tmp_path, capsys) -> None:
+    records, library = mined
+    assert code("suspect", records, records, "--library", library) == 2
+    assert "share episodes" in capsys.readouterr().err
+    for command in (("suspect", tmp_path / "none"), ("verify", tmp_path / "none"), ("mine", tmp_path / "a.parquet")):
+        assert code(*command, *(("--out", tmp_path / "x.json") if command[0] == "mine" else ())) == 2
+        said = capsys.readouterr().err
+        assert str(command[1]) in said.replace("\n", "")
+        assert "Errno" not in said
+
+
 def test_nothing_to_look_at_is_an_error(mined, capsys) -> None:
     assert code("suspect", "--library", mined[1]) == 2
     assert "burnins is empty" in capsys.readouterr().err
@@ -217,5 +228,5 @@ def test_a_game_that_leaves_is_not_checked_as_sound(toy, toyland, capsys, monkey
         raise SystemExit(0)
 
     monkeypatch.setattr(toy.ToyGame, "step", leave)
-    assert code("check", "toy/hands") == 2
-    assert "raised SystemExit(0)" in capsys.readouterr().err
+    assert code("check", "toy/hands") == 1
+    assert "raises: step: it raised SystemExit: 0" in capsys.readouterr().out

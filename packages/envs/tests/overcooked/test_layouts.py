@@ -28,9 +28,17 @@ def test_static_facts(name: str) -> None:
     assert {key: len(layout.of_kind(kind)) for key, kind in counts.items()} == {key: facts[key] for key in counts}
 
 
-def test_unknown_names_list_the_known_ones() -> None:
-    with pytest.raises(KeyError, match="cramped_room"):
-        provider.make("overcooked/nowhere")
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("overcooked/cramped_rom", "did you mean overcooked/cramped_room, .*`potluck-envs list` names all 43"),
+        ("overcooked/zzz", "'overcooked/zzz'; `potluck-envs list` names all 43"),
+    ],
+)
+def test_unknown_names_are_told_the_near_ones_and_where_all_are(name: str, said: str) -> None:
+    with pytest.raises(KeyError, match=said) as error:
+        provider.make(name)
+    assert str(error.value).count("overcooked/") <= 4
 
 
 def test_the_joint_table_never_promises_less_than_walking_alone() -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from potluck_optionlib.contract_game import ContractGame
 from potluck_optionlib.contracts import Contract
+from potluck_optionlib.names import unknown_game
+from potluck_optionlib.shipped import Folder, shipped
 from potluck_optionlib.world import World
-
-
-class _Folder(Protocol):
-    """A folder of package data, as importlib.resources.files gives it."""
-
-    def joinpath(self, *descendants: str) -> Any: ...
 
 
 class Games:
@@ -23,7 +19,7 @@ class Games:
         self,
         worlds: Mapping[str, Callable[[], World]],
         contracts: Callable[[Any], Sequence[Contract[Any]]],
-        guards: _Folder | None = None,
+        guards: Folder | None = None,
     ) -> None:
         """`worlds` by full name; `guards`: folder that holds "<part after the slash>.json" where a library ships."""
         self._worlds, self._contracts, self._guards = worlds, contracts, guards
@@ -39,13 +35,10 @@ class Games:
     def with_contracts(self, name: str, build: Callable[[Any], Sequence[Contract[Any]]]) -> ContractGame:
         """A fresh game under other contracts: `build` gets the world."""
         if name not in self._worlds:
-            raise KeyError(f"no game {name!r}; known: {', '.join(self._worlds)}")
+            raise unknown_game(name, self.names())
         world = self._worlds[name]()
         return ContractGame(world, build(world))
 
     def guards(self, name: str) -> str:
-        """The shipped guard library, or ""."""
-        if self._guards is None:
-            return ""
-        resource = self._guards.joinpath(f"{name.partition('/')[2]}.json")
-        return str(resource.read_text("utf-8")) if resource.is_file() else ""
+        """The shipped guard library, or "" where there is no file. Raises GuardFormatError for an empty one."""
+        return shipped(self._guards, name.partition("/")[2]) if self._guards is not None else ""

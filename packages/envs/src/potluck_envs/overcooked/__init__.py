@@ -10,6 +10,8 @@ from typing import Any
 
 from potluck_optionlib.contracts import Contract
 from potluck_optionlib.game import SymbolicGame
+from potluck_optionlib.names import unknown_game
+from potluck_optionlib.shipped import shipped
 
 PREFIX = "overcooked/"
 
@@ -44,12 +46,11 @@ class OvercookedProvider:
 
     def guards(self, name: str) -> str:
         """The shipped guard library, or ""."""
-        resource = files(__package__).joinpath("guards", f"{name.removeprefix(PREFIX)}.json")
-        return resource.read_text("utf-8") if resource.is_file() else ""
+        return shipped(files(__package__).joinpath("guards"), name.removeprefix(PREFIX))
 
     def _known(self, name: str) -> None:
         if name.removesuffix("/probe") not in self.names():
-            raise KeyError(f"no game {name!r}; known: {', '.join(self.names())}")
+            raise unknown_game(name, self.names())
 
 
 @lru_cache(maxsize=1)

@@ -36,6 +36,10 @@ def check_features(table: pa.Table) -> None:
 def _faults(option: str, sets: Counter[str]) -> list[str]:
     rows = sum(sets.values())
     parsed = {text: json.loads(text) for text in sets}
+    odd = {text: count for text, count in sets.items() if not isinstance(parsed[text], dict)}
+    if odd:
+        sample = next(iter(odd))[:40]
+        return [f"option {option!r}: features are no set of names and values ({sample}) in {sum(odd.values())} rows"]
     names = sorted({name for features in parsed.values() for name in features})
     faults = []
     for name in names:

@@ -225,7 +225,10 @@ def _read_manifest(folder: Path) -> tuple[dict[str, Any], Head]:
     try:
         manifest = json.loads(path.read_text("utf-8"))
         size, _, _ = manifest["shard_episodes"], manifest["digest"], manifest["records"]
-    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise BurninFormatError(f"{folder} is no burn-in folder: {MANIFEST} cannot be read ({why}).") from error
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise BurninFormatError(f"{folder} is no burn-in folder: {MANIFEST} cannot be read ({error}).") from error
     if type(size) is not int or size < 1:
         raise BurninFormatError(f"{path}: shard_episodes must be a whole number above 0, not {size!r}.")

@@ -116,6 +116,8 @@ def write_sealed(path: Path, data: bytes) -> None:
 
 def read_shard(path: Path) -> Shard:
     """Reads a sealed file; raises BurninFormatError where it is cut, foreign or changed."""
+    if not path.is_file():
+        raise BurninFormatError(f"{path}: there is no such file. Make one with `potluck-optionlib burnin`.")
     try:
         table = pq.read_table(path)
         meta = json.loads(table.schema.metadata[_KEY])

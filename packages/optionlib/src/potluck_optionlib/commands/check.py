@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import tyro
 
-from potluck_optionlib.burnin.errors import BurninPlanError, GameFaultError
+from potluck_optionlib.burnin.errors import BurninPlanError
 from potluck_optionlib.commands.console import say
 from potluck_optionlib.games import make_game
 from potluck_optionlib.validation import check
@@ -28,10 +28,7 @@ class CheckCommand:
         if self.episodes < 0:
             raise BurninPlanError(f"check: episodes must be 0 or more, not {self.episodes}.")
         game = make_game(self.game)
-        try:
-            faults = check(game, self.episodes, self.seed)
-        except SystemExit as error:
-            raise GameFaultError(f"{self.game}: the game or a contract raised SystemExit({error}). Mend it.") from error
+        faults = check(game, self.episodes, self.seed)
         for fault in faults:
             say(f"{fault.rule}: {fault.text}")
         say(f"{self.game}: {len(faults)} faults" if faults else f"{self.game}: the contracts keep every rule")

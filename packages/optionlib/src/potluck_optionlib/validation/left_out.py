@@ -26,6 +26,8 @@ from potluck_optionlib.world import cell_of, text_of
 _EPISODES, _MOST, _TRIES = 6, 24, 6
 """Episodes an agent at most; cells a type; failures in one state of its features, after which a cell is let go."""
 _PROOFS = 2
+_AGENTS, _STEPS = 2, 400
+"""Agents that try, and steps of an episode, at most."""
 
 
 @runtime_checkable
@@ -45,7 +47,7 @@ def left_out_faults(
     if not extra:
         return
     trial = _Trial(game, contracts, extra)
-    for agent in range(game.spec.agents):
+    for agent in range(min(_AGENTS, game.spec.agents)):
         for episode in range(_EPISODES):
             if not trial.play(agent, seed + episode):
                 break
@@ -78,6 +80,7 @@ class _Trial:
         self._game: Any = game.under(
             [self._widened(c, extra[name]) if name in extra else c for name, c in contracts.items()]
         )
+        self._horizon = min(self._game.spec.default_horizon, _STEPS)
         self._failures: Counter[tuple[Instance, str]] = Counter()
         self._proofs: Counter[Instance] = Counter()
 
@@ -104,7 +107,7 @@ class _Trial:
         game, rng, tried = self._game, random.Random(seed), False
         try:
             game.reset(seed)
-            while game.steps < game.spec.default_horizon:
+            while game.steps < self._horizon:
                 tried |= self._one(agent, rng)
         except Exception:
             return tried
@@ -120,7 +123,7 @@ class _Trial:
                 raise
             self._failures[instance, state] = _TRIES
             return False
-        while agent not in game.idle() and game.steps < game.spec.default_horizon:
+        while agent not in game.idle() and game.steps < self._horizon:
             before = game.facts(agent, instance) if state is not None else None
             for other in game.idle():
                 game.begin(other, Instance(WAIT))
