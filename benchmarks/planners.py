@@ -3,6 +3,8 @@
     python benchmarks/planners.py
     python benchmarks/planners.py --steps 3000
 
+Joint distances are those of two agents to all targets to stand beside; their plans are joint steps of two agents that
+go to uniformly drawn targets, by the tables for two (`plan_pair`) and step by step (`plan`).
 Tables are those of all targets in both manners, once by the vectorised search of the library and once target by target
 with a queue and distances only, which is what one would write first. Plans: agents go to uniformly drawn targets on the
 maps of the tests' crowd; a plan is one joint step of all agents. Rates are per second of CPU.
@@ -10,13 +12,14 @@ maps of the tests' crowd; a plan is one joint step of all agents. Rates are per 
 
 import argparse
 import importlib.util
+import random
 import sys
 import time
 from collections import deque
 from pathlib import Path
 from types import ModuleType
 
-from potluck_optionlib.planners import COMPASS, DRIVING, FAR, Grid
+from potluck_optionlib.planners import ACT, COMPASS, DRIVING, FAR, Grid, Pairs, Partner, Wish, plan, plan_pair
 
 CROWD = Path(__file__).parents[1] / "packages" / "optionlib" / "tests" / "planners" / "crowd.py"
 
@@ -72,8 +75,42 @@ def timed_tables(floor: list[tuple[int, int]], motion: object) -> tuple[int, int
     return grid.size, len(grid.targets), 1e3 * fast, 1e3 * slow
 
 
+def timed_pair(floor: list[tuple[int, int]], steps: int) -> tuple[float, float, float]:
+    """Milliseconds of all joint tables, and joint steps a CPU second by them and step by step."""
+    pairs = Pairs(Grid(floor, COMPASS))
+    began = time.process_time()
+    for target in range(len(pairs.grid.targets)):
+        pairs.distance(target)
+    tables, rates = 1e3 * (time.process_time() - began), []
+    for exact in (True, False):
+        rng, detour = random.Random(0), None
+        poses = [4 * cell for cell in rng.sample(range(len(pairs.grid.cells)), 2)]
+        targets, ranks = [0, 0], [0, 1]
+        began = time.process_time()
+        for step in range(steps):
+            walkers = []
+            for i in (0, 1):
+                row = pairs.field.beside.row(targets[i])
+                walkers.append(
+                    Partner(Wish.GO if row[poses[i]] else Wish.ACT, poses[i], targets[i], True, (ranks[i], i))
+                )
+            if exact:
+                ways: tuple[int, ...] = plan_pair(pairs, walkers[0], walkers[1])
+            else:
+                joint = plan(pairs.grid, walkers, (), detour)
+                ways, detour = joint.ways, joint.detour
+            for i in (0, 1):
+                poses[i] = pairs.field.after(poses[i], ways[i])
+                if ways[i] == ACT:
+                    targets[i], ranks[i] = rng.randrange(len(pairs.grid.targets)), step
+                    while pairs.field.beside.row(targets[i])[poses[i]] >= FAR:
+                        targets[i] = rng.randrange(len(pairs.grid.targets))
+        rates.append(steps / (time.process_time() - began))
+    return tables, rates[0], rates[1]
+
+
 def main() -> None:
-    """Prints both tables."""
+    """Prints all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1000, help="joint steps per crowd")
     options = parser.parse_args()
@@ -85,6 +122,10 @@ def main() -> None:
         for label, motion in (("compass", COMPASS), ("driving", DRIVING)):
             poses, targets, fast, slow = timed_tables(floor, motion)
             print(f"{name:<12}{label:>9}{poses:>7}{targets:>9}{fast:>8.1f}{slow:>10.1f}{slow / fast:>7.1f}")
+    print(f"\n{'two agents':<12}{'joint tables ms':>17}{'plan_pair/CPU s':>17}{'plan/CPU s':>12}{'ratio':>7}")
+    for name in crowd.MAPS:
+        tables, exact, stepwise = timed_pair(floors[name], options.steps)
+        print(f"{name:<12}{tables:>17.1f}{exact:>17.0f}{stepwise:>12.0f}{exact / stepwise:>7.1f}")
     head = f"{'plans':<12}{'motion':>9}{'agents':>8}{'plans/CPU s':>13}{'options':>9}{'timed out':>11}"
     print(f"\n{head}{'longest stand':>15}")
     for name in crowd.MAPS:
