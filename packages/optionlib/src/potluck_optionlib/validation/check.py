@@ -206,7 +206,7 @@ class _Watch:
             cure = "Bind the effect to a change of the actor's own, such as its hand, or set solo_only."
             self._note(Rule.SHARED_EFFECT, option, "effect", seen, cure)
         elif self._effects.unbound(ended):
-            seen = f"{where} would count as a success without any change of the actor's own, too"
+            seen = f"{where} would count as a success, too, had nothing of the actor's own changed"
             cure = "Bind the effect to a change of the actor's own, such as its hand, or set solo_only."
             self._note(Rule.SHARED_EFFECT, option, "effect", seen, cure)
 
