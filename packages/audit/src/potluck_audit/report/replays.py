@@ -11,6 +11,9 @@ from potluck_audit.metrics.metric import Check, EpisodeSet
 from potluck_audit.records import Episode
 from potluck_audit.report.replay_data import ReplayedEpisode
 
+NOT_HERE = (Reason.UNSUPPORTED, Reason.ENGINE_TIMEOUT, Reason.ENGINE_CRASHED)
+"""Why an episode has no pictures although nothing is wrong with its record."""
+
 CHECK = "recorded episodes execute again to the same trajectory"
 
 
@@ -38,16 +41,18 @@ def picks(groups: Iterable[EpisodeSet], also: Sequence[str] = ()) -> list[tuple[
 
 
 async def fetch(chosen: Sequence[tuple[str, Episode]], envs: EnvPool) -> tuple[list[ReplayedEpisode], Check]:
-    """The replays, and whether all of them were exact."""
-    replayed, wrong = [], []
+    """The replays, and whether all were exact. An episode that cannot be executed here is left out and named."""
+    replayed: list[ReplayedEpisode] = []
+    wrong: list[str] = []
+    lost: list[str] = []
     for title, episode in chosen:
         recording = env_pb.Recording.FromString(episode.recording)
         try:
             replayed.append(ReplayedEpisode(title, episode, await envs.replay(recording, frames=True)))
         except PotluckError as error:
-            if error.reason != Reason.REPLAY_DIVERGED:
+            if error.reason not in (Reason.REPLAY_DIVERGED, *NOT_HERE):
                 raise
-            wrong.append(f"{episode.episode_id}: {error.message}")
-    passed = not wrong if chosen else None
-    detail = "; ".join(wrong) or f"{len(replayed)} of {len(chosen)} executed"
+            (wrong if error.reason == Reason.REPLAY_DIVERGED else lost).append(f"{episode.episode_id}: {error.message}")
+    passed = False if wrong else True if replayed else None
+    detail = "; ".join([*wrong, f"{len(replayed)} of {len(chosen)} executed", *lost])
     return replayed, Check(CHECK, "all", passed, detail)
