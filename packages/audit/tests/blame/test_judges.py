@@ -190,8 +190,8 @@ def test_agreement_of_two_judges_with_intervals_over_episodes():
     assert (same["cohen_kappa"].decisions, same["cohen_kappa"].episodes) == (32, 4)
     opposed = {a.measure: a for a in agreements([*shares("a", first), *shares("b", [-x for x in first])])}
     assert opposed["kendall_tau"].value < -0.9
-    assert opposed["cohen_kappa"].high < 0
-    assert opposed["cohen_kappa"].low <= opposed["cohen_kappa"].value <= opposed["cohen_kappa"].high
+    assert opposed["cohen_kappa"].low <= opposed["cohen_kappa"].value < 0
+    assert opposed["cohen_kappa"].high < same["cohen_kappa"].low
 
 
 def test_agreement_that_is_undefined_stays_so():
