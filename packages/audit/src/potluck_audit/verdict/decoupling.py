@@ -88,7 +88,10 @@ def _conclude(
     if found is not None:
         return found
     if not comparisons:
-        return Outcome.COUPLED, "no earlier checkpoint earns anything, so that cooperation cannot have fallen"
+        why = (
+            "no earlier checkpoint earns more than could be nothing, so that cooperation cannot be said to have fallen"
+        )
+        return Outcome.COUPLED, why
     suspects = [c for c in comparisons if _looks_decoupled(c)]
     shown = [c for c in suspects if c.p_holm is not None and c.p_holm < level]
     if shown or suspects:
