@@ -6,6 +6,20 @@ from dataclasses import replace
 
 import pytest
 
+from potluck_audit.blame.files import write_blame
+from potluck_audit.blame.results import (
+    Agreement,
+    BlameResults,
+    Choice,
+    CurvePoint,
+    DecisionShare,
+    Error,
+    Gain,
+    Located,
+    Repair,
+    Share,
+    Spent,
+)
 from potluck_audit.errors import CorruptRecords, NewerSchema
 from potluck_audit.facts import run_facts
 from potluck_audit.intervals import Estimate, Intervals
@@ -193,3 +207,26 @@ def test_swapped_partners_come_into_the_report(results, tmp_path):
     file.write_text(json.dumps({"schema_version": 1, "metrics": [{"name": "self_play"}]}))
     with pytest.raises(CorruptRecords):
         swaps(tmp_path)
+
+
+def test_what_blame_writes_is_what_the_report_reads(results, replay, tmp_path):
+    """The very dataclasses of blame, through its own file."""
+    first = results.sets[0].episodes[0]
+    probable, unlikely = Share(0.75, 0.5, 0.9, 16), Share(0.25, 0.1, 0.5, 16)
+    taken, better = Choice("A", "drop_held", "(1,0)"), Choice("B", "place_in_pot", "(3,0)")
+    gain = Gain(0.5, 0.1, 1.25, None, 16)
+    error = Error("agent_1", 3, 5, 9, taken, better, gain, gain, probable, unlikely, 0.875)
+    repair = Repair("agent_0", 2, 3, 4, better, taken, gain, None, unlikely, probable, 0.9)
+    curve = tuple(CurvePoint(b, 2 * b, Share(1 - b / 10, None, None, 8)) for b in range(5))
+    same = (first.set, first.episode_id, first.game, first.seed, "soups", 1.0, 2.0, 0.5, "own", "linear", False)
+    found = Located(*same, error, None, "", (error,), (repair,), curve, Spent(64, 900, 4000))
+    place = (first.set, first.episode_id, "agent_0", 0, 0, 0, "wait", "")
+    credited = [DecisionShare(*place, "greedy", 1.0, None, 0.5, 0.5)]
+    agreed = [Agreement("greedy", "prompted (m)", "cohen_kappa", 0.5, 0.25, 0.75, 9, 3)]
+    write_blame(BlameResults("demo", "noop", [found], credited, agreed), [], tmp_path, "conversational")
+    kept = found_before(tmp_path)[1]
+    page = render(replace(results, blame=kept), [ReplayedEpisode("trained", first, replay())])
+    assert "agent_1, decision 3 at step 9: drop held (1,0)" in section(page, "errors")
+    assert "repaired error at step 9" in section(page, "errors")
+    assert "success falls and rises" in section(page, "errors")
+    assert "0.50 [0.25, 0.75]" in section(page, "decisions")

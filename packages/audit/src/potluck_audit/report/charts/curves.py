@@ -14,6 +14,8 @@ from potluck_audit.intervals import Estimate
 from potluck_audit.report.charts import canvas
 
 HEIGHT = 236.0
+FEW = 3
+"""Lines beyond which bands would hide each other."""
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 82.0, 12.0, 38.0
 
 
@@ -61,8 +63,9 @@ def curves(
         body += frame.level(level)
     for at, name in marks:
         body += frame.mark(at, name)
+    faint = sum(not one.dots for one in series) > FEW
     for one in series:
-        body += frame.dots(one) if one.dots else frame.line(one)
+        body += frame.dots(one) if one.dots else frame.line(one, faint=faint)
     body += frame.names([s for s in series if not s.dots], levels)
     return canvas.svg(canvas.WIDTH, HEIGHT, body, said or ", ".join(s.name for s in series) + f" by {across}")
 
@@ -128,15 +131,16 @@ class _Frame:
             if p.estimate.value is not None
         ]
 
-    def line(self, series: Series) -> list[str]:
+    def line(self, series: Series, *, faint: bool = False) -> list[str]:
         body, seat = [], series.seat
+        band = "band faint" if faint else "band"
         for piece in _pieces(series.points):
             banded = [(p.x, p.estimate.low, p.estimate.high) for p in piece]
             known = [(x, low, high) for x, low, high in banded if low is not None and high is not None]
             if len(known) > 1:
                 outline = [(x, high) for x, _, high in known] + [(x, low) for x, low, _ in reversed(known)]
                 area = " ".join(f"{self.x(x):.1f},{self.y(v):.1f}" for x, v in outline)
-                body.append(f'<polygon class="band" points="{area}" fill="{canvas.colour(seat)}"/>')
+                body.append(f'<polygon class="{band}" points="{area}" fill="{canvas.colour(seat)}"/>')
             path = " ".join(f"{self.x(p.x):.1f},{self.y(p.estimate.value or 0.0):.1f}" for p in piece)
             dashes = f' stroke-dasharray="{canvas.dash(seat)}"' if canvas.dash(seat) else ""
             body.append(
