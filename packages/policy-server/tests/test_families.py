@@ -43,6 +43,20 @@ FAMILIES = {
          "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
         "user only", True, PeftEngine,
     ),
+    "qwen3.5": (
+        "Qwen3_5TextConfig",
+        {"num_hidden_layers": 4, "head_dim": 16, "linear_key_head_dim": 8, "linear_value_head_dim": 8,
+         "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+         "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"]},
+        "chatml", False, PeftEngine,
+    ),
+    "gemma4": (
+        "Gemma4TextConfig",
+        {"num_hidden_layers": 4, "head_dim": 8, "sliding_window": 16, "hidden_size_per_layer_input": 8,
+         "num_kv_shared_layers": 1, "final_logit_softcapping": 5.0,
+         "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]},
+        "chatml", True, PeftEngine,
+    ),
     "smollm3": (
         "SmolLM3Config", {"num_hidden_layers": 4, "no_rope_layer_interval": 2}, "chatml", False, PeftEngine,
     ),
@@ -66,6 +80,8 @@ def family(request, kit, folder, tmp_path_factory):
         )
     torch.manual_seed(11)
     common = {**SIZES, "vocab_size": len(tok), "max_position_embeddings": 512, "pad_token_id": 0, "bos_token_id": 0}
+    if kind == "Gemma4TextConfig":
+        common["vocab_size_per_layer_input"] = len(tok)
     config = getattr(transformers, kind)(**{**common, "eos_token_id": 2, **settings})
     model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():

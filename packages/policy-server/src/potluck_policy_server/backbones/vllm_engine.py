@@ -2,9 +2,9 @@
 
     potluck-policy serve --backbone vllm:Qwen/Qwen3-4B-Instruct-2507 --dtype bfloat16 --context 4096
 
-A menu costs one request per branching node of its label trie: the next token is restricted to that node's children, and
-`logprobs_mode="processed_logprobs"` gives their exact log-softmax. Temperature is applied here, as in every engine.
-`label_mass` is not known in this mode (NaN).
+A menu costs one request per branching node of its label trie. `SamplingParams.logprob_token_ids` gives the
+full-vocabulary log-probabilities of that node's children: restriction to the menu and temperature are applied here, as
+in every engine, and the root's sum is the label mass.
 
 vLLM's adapter faults that others have met are designed around: an adapter's name and number are never used twice (it
 keys its prefix cache by them; a salt with the digest is added), adapters are loaded from the scoring thread only, so
@@ -85,17 +85,19 @@ class VllmBackbone:
         from potluck_policy_server.lm.trie import label_logprobs
 
         asked = [
-            (d.job.adapter, _stem(d.job, branch.node), branch.children)
+            (d.job.adapter, _stem(d.job, node), d.job.trie.first_tokens if node == 0 else _children(d.job, node))
             for d in prepared
-            for branch in d.job.trie.branches
+            for node in d.job.reads
         ]
         answers = iter(self._next_tokens(asked))
         results = []
         for decision in prepared:
-            found = [next(answers) for _ in decision.job.trie.branches]
-            served = {digest for _, digest in found} or {decision.job.adapter.digest if decision.job.adapter else ""}
-            logprobs = label_logprobs(decision.job.trie, [logs for logs, _ in found], decision.temperature)
-            results.append(Scores(logprobs, float("nan"), "|".join(sorted(served))))
+            job = decision.job
+            found = {node: next(answers) for node in job.reads}
+            branches = [found[branch.node][0] for branch in job.trie.branches]
+            served = "|".join(sorted({digest for _, digest in found.values()}))
+            mass = float(np.exp(found[0][0]).sum())
+            results.append(Scores(label_logprobs(job.trie, branches, decision.temperature), mass, served))
         return results
 
     def read_adapter(self, upload: Upload) -> Adapter:
@@ -141,7 +143,7 @@ class VllmBackbone:
     def _next_tokens(
         self, asked: Sequence[tuple[Adapter | None, tuple[int, ...], tuple[int, ...]]]
     ) -> list[tuple[Floats, str]]:
-        """Log-softmax over each question's tokens, and the digest of the adapter that vLLM says it used."""
+        """Full-vocabulary log-probabilities of the tokens asked for, and the digest of the adapter that vLLM used."""
         from vllm import SamplingParams
 
         if not asked:
@@ -150,10 +152,7 @@ class VllmBackbone:
             {"prompt_token_ids": list(ids), "cache_salt": adapter.digest if adapter else "base"}
             for adapter, ids, _ in asked
         ]
-        how = [
-            SamplingParams(max_tokens=1, temperature=1.0, allowed_token_ids=list(tokens), logprobs=len(tokens), seed=0)
-            for _, _, tokens in asked
-        ]
+        how = [SamplingParams(max_tokens=1, temperature=0.0, logprob_token_ids=list(tokens)) for _, _, tokens in asked]
         loras = [self._requests[adapter.digest] if adapter else None for adapter, _, _ in asked]
         outputs = self._llm.generate(prompts, how, lora_request=loras, use_tqdm=False)
         found = []
@@ -195,9 +194,13 @@ def load(options: BackboneOptions) -> VllmBackbone:
         max_cpu_loras=8 * LOADED,
         enable_prefix_caching=True,
         max_logprobs=256,
-        logprobs_mode="processed_logprobs",
+        logprobs_mode="raw_logprobs",
     )
     return VllmBackbone(folder, options, llm)
+
+
+def _children(job: Any, node: int) -> tuple[int, ...]:
+    return next(branch.children for branch in job.trie.branches if branch.node == node)
 
 
 def _stem(job: Any, node: int) -> tuple[int, ...]:

@@ -126,9 +126,11 @@ class PeftEngine:
     def _forward(self, lines: Sequence[_Line], names: Sequence[str]) -> Tensor:
         length = max(len(line.ids) for line in lines)
         ids = torch.tensor([list(line.ids) + [0] * (length - len(line.ids)) for line in lines])
+        device = self._host.model.device
         with _last_hidden(self._host.model) as states:
-            keep = {"logits_to_keep": 1, "use_cache": False}
-            self._host.entry(input_ids=ids.to(self._host.model.device), **keep, **self._host.names(names))
+            # As a tensor: given a number, Gemma 4 drops all other positions before its last layers.
+            keep = {"logits_to_keep": torch.tensor([length - 1], device=device), "use_cache": False}
+            self._host.entry(input_ids=ids.to(device), **keep, **self._host.names(names))
         return states[0]
 
 
