@@ -53,6 +53,7 @@ def test_without_the_extra_the_error_says_how_to_get_it(monkeypatch, tmp_path):
         train_dpo(tmp_path, Adapter("agent_0", "b" * 64, "{}", b""), [row()], DpoConfig(), tmp_path)
 
 
+@pytest.mark.timeout(900)
 def test_a_step_with_trl_moves_the_adapter_and_prefers_the_better_answer(tmp_path):
     """Real TRL on the embedded backbone: a few pairs, one adapter; the frozen base's file is not touched."""
     pytest.importorskip("trl")

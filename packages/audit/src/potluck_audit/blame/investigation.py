@@ -25,9 +25,10 @@ from potluck_audit.blame.judges import Bench, DecisionJudge, Judged, Subject, ju
 from potluck_audit.blame.locate import locate
 from potluck_audit.blame.pairs import Form, Pair, pairs_of
 from potluck_audit.blame.results import BlameResults, Located
-from potluck_audit.blame.settings import LocateSettings
+from potluck_audit.blame.settings import OWN, LocateSettings
 from potluck_audit.blame.trace import walk
 from potluck_audit.counterfactual.coalitions import Players
+from potluck_audit.counterfactual.seats import is_adapter
 from potluck_audit.errors import CannotWrite, InvalidRequest, UnknownRun
 from potluck_audit.foreign.models import Model
 from potluck_audit.metrics.metric import EpisodeSet
@@ -83,7 +84,8 @@ async def investigate(
     judges = _judges(request, envs, policy, model)
     pairs: list[Pair] = []
     async with AsyncExitStack() as stack:
-        plans = [case.lineup(continuation) for case in cases for continuation in ("own", settings.continuation)]
+        asked = (OWN, settings.continuation, *((request.baseline,) if is_adapter(request.baseline) else ()))
+        plans = [case.lineup(policy_name) for case in cases for policy_name in asked]
         await stack.enter_async_context(leased(policy, run.path, *plans))
         for number, case in enumerate(cases):
             on_stage(f"investigating {case.episode_id}", number, len(cases))
