@@ -118,7 +118,8 @@ class Ground:
         walks = self._steps[[self._index[shot.pose.x, shot.pose.y] for shot in shots]]
         turns = np.array([[(FACINGS.index(s.pose.facing) - f) % 4 for f in range(4)] for s in shots], np.int16)
         steps = walks[:, :, None] + np.minimum(turns, 4 - turns)[:, None, :]
-        order = steps.reshape(len(shots), -1).argsort(axis=0, kind="stable").T.astype(np.uint8).tobytes()
+        by_stance = np.ascontiguousarray(steps.reshape(len(shots), -1).T)
+        order = by_stance.argsort(axis=1, kind="stable").astype(np.uint8).tobytes()
         self._shots[target] = (shots, order)
         return shots, order
 
