@@ -1,4 +1,4 @@
-"""Our loss beside trl's GRPO loss on the same numbers (`uv sync --extra trl`; skipped without).
+"""Our loss beside trl's GRPO loss on the same numbers (extra `trl`; skipped without it).
 
 An episode is trl's sequence and each of its decisions a token, so that `learner.reduction` = decision is trl's `bnpo`
 (a mean over all tokens) and = episode is trl's `grpo` (a mean of sequences' means). trl's KL is an estimate from the
