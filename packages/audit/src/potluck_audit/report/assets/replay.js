@@ -151,8 +151,9 @@ class GameReplay extends HTMLElement {
       return `<g transform="translate(${x * CELL} ${y * CELL})">${tile(e.kinds[kind], x, y)}</g>`;
     }).join("");
     this.rewards = e.frames.flatMap((f, i) => (i && f[1] > e.frames[i - 1][1] ? [i] : []));
-    const frameOf = new Map(e.frames.map((f, i) => [f[0], i]));
-    this.decisions = e.menus.map((m) => ({ seat: m.seat, frame: frameOf.get(m.at) ?? 0 })).sort((a, b) => a.frame - b.frame || a.seat - b.seat);
+    const seen = new Map();  // a decision is shown from the first frame on that knows of it
+    e.frames.forEach((f, i) => f[3].forEach((a) => { if (a[2] >= 0 && !seen.has(a[2])) seen.set(a[2], i); }));
+    this.decisions = e.menus.map((m, n) => ({ seat: m.seat, at: m.at, frame: seen.get(n) ?? 0 })).sort((a, b) => a.frame - b.frame || a.seat - b.seat);
     this.who.innerHTML = `<option value="-1">any agent</option>` + e.agents.map((a, seat) => `<option value="${seat}">${esc(a)}</option>`).join("");
     this.timeline();
     this.slider.max = e.frames.length - 1;
@@ -179,7 +180,8 @@ class GameReplay extends HTMLElement {
     const index = this.data.episodes.findIndex((e) => e.id === id);
     if (index < 0) return;
     this.open(index);
-    this.show(Math.max(0, this.episode.frames.findIndex((f) => f[0] >= step)));
+    const decided = this.decisions.find((d) => d.at === step);
+    this.show(decided ? decided.frame : Math.max(0, this.episode.frames.findIndex((f) => f[0] >= step)));
     this.scrollIntoView({ block: "start" });
     this.querySelector(".replay").focus({ preventScroll: true });
   }
