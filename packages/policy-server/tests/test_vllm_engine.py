@@ -31,7 +31,7 @@ def test_vllm_answers_as_the_torch_engine(kit, tmp_path):
     """Frozen and with two adapters, letters and words, mixed; vLLM's float32 kernels round otherwise. Heads of 64, as
     vLLM has no kernel for those of the other tests."""
     base = kit.random_base(tmp_path, hidden_size=128, head_dim=64, intermediate_size=128)
-    backbone, served = kit.load(base), registry.load(BackboneOptions(f"vllm:{base}", context=256))
+    backbone, served = kit.load(base), registry.load(BackboneOptions(f"vllm:{base}", context=512))
     assert served.description.base_digest == backbone.description.base_digest
     uploads = [kit.upload(backbone, kit.peft_files(base, seed)) for seed in (1, 2)]
     ours, theirs = ([one.read_adapter(upload) for upload in uploads] for one in (backbone, served))
