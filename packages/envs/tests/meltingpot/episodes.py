@@ -62,7 +62,7 @@ def episode(core, name, seed):
 
     known, rng = level(name), random.Random(seed)
     floor, number = known.floor(), {action: i for i, action in enumerate(known.actions)}
-    player = {"clean_up": players.cleaners, "commons_harvest__open": players.greedy}[name]
+    player = {"clean_up": players.cleaners, "commons_harvest__open": players.sparing}[name]
     made = Frames(known.width, known.height)
     frame = made.begin(core.start(seed))
     counts = {"grow": 0, "dirt": 0, "clean": 0, "eat": 0, "zap": 0, "lower": 0, "upper": 0}

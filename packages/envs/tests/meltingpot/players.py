@@ -30,6 +30,14 @@ def greedy(name, frame, rng):
     ]
 
 
+def sparing(name, frame, rng):
+    """Most of the time everybody wanders, so that apples are left for others to grow beside."""
+    return [
+        go if rng.random() < 0.2 else stroll
+        for go, stroll in zip(greedy(name, frame, rng), wanderers(name, frame, rng), strict=True)
+    ]
+
+
 def cleaners(name, frame, rng):
     """Everybody goes to the nearest dirt and cleans what is in front."""
     joint = []
