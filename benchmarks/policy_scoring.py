@@ -163,11 +163,7 @@ def main() -> None:
             ours.score([ours.prepare(query(call * size + i, agent)) for i, agent in enumerate(agents)])
 
         def run_naive(call: int, size: int = size, agents: list[int] = agents) -> None:
-            cuts = [
-                ours._readers[ours.description.label_scheme].template.render(prompt(call * size + i))
-                for i in range(size)
-            ]
-            naive.decide(agents, ["".join(cut) for cut in cuts])
+            naive.decide(agents, [ours.text(prompt(call * size + i)) for i in range(size)])
 
         fast, slow = rate(run_ours, size, args.seconds), rate(run_naive, size, args.seconds)
         print(f"{size:>5} {slow:>9.1f} {fast:>9.1f} {fast / slow:>6.1f} {fast * flops / peak:>8.0%}")

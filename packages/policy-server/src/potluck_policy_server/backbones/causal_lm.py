@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from potluck.common.v1 import common_pb2
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones import gguf_files, registry
 from potluck_policy_server.backbones.base import (
@@ -74,6 +75,10 @@ class CausalLm:
     def folder(self) -> Path:
         """Where the base lies."""
         return self._folder
+
+    def text(self, prompt: common_pb2.Prompt) -> str:
+        """The whole text that a decision's label follows, under the backbone's own label scheme."""
+        return self._reading.text(prompt, self.description.label_scheme)
 
     def prepare(self, query: Query) -> LmDecision:
         one = self.description

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from potluck.common.v1 import common_pb2
 from potluck_policy_server.backbones.base import LETTERS, WORDS, Query, Scheme
 from potluck_policy_server.errors import LabelsUnsupported, PolicyServerError, PromptTooLong
 from potluck_policy_server.folder import sha256_hex
@@ -31,6 +32,10 @@ class Reading:
     def schemes(self) -> tuple[Scheme, ...]:
         """At least one."""
         return tuple(self._readers)
+
+    def text(self, prompt: common_pb2.Prompt, scheme: Scheme) -> str:
+        """The whole text that a decision's label follows."""
+        return "".join(self._readers[scheme].template.render(prompt))
 
     def prepare(self, query: Query, name: str, default: Scheme, limit: int) -> LmDecision:
         """A decision as token ids; raises LabelsUnsupported and PromptTooLong. `limit` 0 = none."""
