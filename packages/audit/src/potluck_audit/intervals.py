@@ -27,6 +27,14 @@ class Estimate(NamedTuple):
     high: float | None
     episodes: int
 
+    def text(self, undefined: str = "undefined") -> str:
+        """The number in words, with its interval where there is one."""
+        if self.value is None:
+            return undefined
+        if self.low is None or self.high is None:
+            return f"{self.value:.2f}"
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
 
 UNDEFINED = Estimate(None, None, None, 0)
 

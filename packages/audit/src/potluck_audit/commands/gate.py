@@ -13,7 +13,6 @@ import tyro
 from potluck_audit.commands.console import say, tell
 
 if TYPE_CHECKING:
-    from potluck_audit.intervals import Estimate
     from potluck_audit.verdict.verdict import CheckpointVerdict, Decoupling
 
 DECOUPLED = 4
@@ -93,7 +92,7 @@ def lines(found: Decoupling) -> list[str]:
     """A table of checkpoints, what the verdicts rest on, and the outcome."""
     head = ("round", "verdict", f"return ({found.unit})", *(name.replace("_", " ") for name in COLUMNS))
     rows = [head, *(_row(c) for c in found.checkpoints)]
-    rows += [("", m.key, _number(m.estimate), *[""] * len(COLUMNS)) for m in found.references]
+    rows += [("", m.key, m.estimate.text(), *[""] * len(COLUMNS)) for m in found.references]
     widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return [*table, "", *_reasons(found.checkpoints), f"{found.outcome.value}: {found.reason}"]
@@ -101,15 +100,7 @@ def lines(found: Decoupling) -> list[str]:
 
 def _row(one: CheckpointVerdict) -> tuple[str, ...]:
     shown = [one.find("return"), *(one.find(name) for name in COLUMNS)]
-    return (str(one.round), one.verdict.value, *(_number(m.estimate) if m else "" for m in shown))
-
-
-def _number(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "undefined"
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.2f}"
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+    return (str(one.round), one.verdict.value, *(m.estimate.text() if m else "" for m in shown))
 
 
 def _reasons(checkpoints: Sequence[CheckpointVerdict]) -> list[str]:

@@ -80,12 +80,11 @@ def _show_stage(name: str, done: int, total: int) -> None:
 def _summarise(outcome: AuditOutcome) -> None:
     results = outcome.results
     for metric in results.all("return", key=""):
-        value, low, high, episodes = metric.estimate
-        if value is None:
+        found = metric.estimate
+        if found.value is None:
             say(f"{metric.set}: return undefined")
             continue
-        between = f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else ""
-        say(f"{metric.set}: {value:.2f}{between} {metric.unit}, {episodes} episodes")
+        say(f"{metric.set}: {found.text()} {metric.unit}, {found.episodes} episodes")
     for check in results.failed:
         say(f"FAILED {check.set}: {check.name} ({check.detail})")
     say(f"results {outcome.results_path}")

@@ -93,10 +93,8 @@ class SwapCommand:
 
 
 def _line(row: Metric) -> str:
-    value, low, high, _ = row.estimate
-    number = "undefined" if value is None else f"{value:.2f}"
-    between = f" [{low:.2f}, {high:.2f}]" if low is not None and high is not None else ""
-    return f"{row.name:14}  {row.agent:10}  {row.key:40}  {number}{between} {row.unit}".replace("  " * 20, "  ")
+    number = row.estimate.text()
+    return f"{row.name:14}  {row.agent:10}  {row.key:40}  {number} {row.unit}".replace("  " * 20, "  ")
 
 
 def _json(teams: Sequence[Team], rows: Sequence[Metric]) -> dict[str, object]:

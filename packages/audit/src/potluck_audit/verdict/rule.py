@@ -36,6 +36,7 @@ from potluck_audit.verdict.verdict import CheckpointVerdict, Verdict
 MARGIN = 0.5
 """Of an equal share: who is worth less is a passenger."""
 IDLE = 0.5
+UNKNOWN = "an undefined amount"
 
 
 class Findings(NamedTuple):
@@ -85,7 +86,7 @@ def _idle(play: CheckpointPlay, seat: int, intervals: Intervals) -> Estimate:
 
 def decide(found: Findings, margin: float, unit: str = "reward") -> tuple[Verdict, str]:
     """The first line of the rule that fits, and why."""
-    team = f"the team earns {_words(found.earned)} {unit} beyond the baseline"
+    team = f"the team earns {found.earned.text(UNKNOWN)} {unit} beyond the baseline"
     if found.earned.low is None:
         return Verdict.UNDECIDED, f"{team}: one episode has no interval"
     if not found.earned.low > 0:
@@ -95,7 +96,7 @@ def decide(found: Findings, margin: float, unit: str = "reward") -> tuple[Verdic
     counting = [p for p, e in found.necessity.items() if e.low is not None and e.low > bar]
     if passengers:
         return _with_passengers(found, passengers, counting)
-    synergy, worth = f"synergy {_words(found.synergy)}", _losses(found.necessity)
+    synergy, worth = f"synergy {found.synergy.text(UNKNOWN)}", _losses(found.necessity)
     low, high = found.synergy.low, found.synergy.high
     if len(counting) == len(found.necessity):
         if low is not None and low > 0:
@@ -106,7 +107,7 @@ def decide(found: Findings, margin: float, unit: str = "reward") -> tuple[Verdic
 
 
 def _losses(necessity: dict[str, Estimate]) -> str:
-    return "; ".join(f"without {p} the team loses {_words(e)}" for p, e in necessity.items())
+    return "; ".join(f"without {p} the team loses {e.text(UNKNOWN)}" for p, e in necessity.items())
 
 
 def _with_passengers(found: Findings, passengers: dict[str, Estimate], counting: list[str]) -> tuple[Verdict, str]:
@@ -142,14 +143,6 @@ def _episodes(estimate: Estimate, to: float) -> int | None:
     if value is None or low is None or value == to:
         return None
     return ceil(estimate.episodes * ((value - low) / (value - to)) ** 2)
-
-
-def _words(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "an undefined amount"
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.2f}"
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
 def _rows(play: CheckpointPlay, found: Findings, intervals: Intervals) -> list[Metric]:
