@@ -4,7 +4,7 @@ Both arms have the same settings but the advantage (`episode` for the shared one
 first round. Cost counts what each arm played: the Shapley arm plays 2^n - 1 coalitions for every episode. Runs are
 ordinary run folders and are resumed when the script is started again.
 
-    python benchmarks/credit_training.py --seeds 0 1 2 --rounds 50
+    python benchmarks/credit_training.py --seeds 0 1 2 --rounds 30
     python benchmarks/credit_training.py --seeds 0 --rounds 2 --episodes 2 --horizon 60
 """
 
@@ -84,10 +84,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "fc-tiny-shapley.toml")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--episodes", type=int, default=0, help="episodes a round; 0 = the config's")
     parser.add_argument("--horizon", type=int, default=0, help="steps an episode; 0 = the config's")
-    parser.add_argument("--baselines", nargs="+", default=["frozen"], help="who acts for agents outside a coalition")
+    parser.add_argument("--baselines", nargs="+", default=["uniform"], help="who acts for agents outside a coalition")
     parser.add_argument("--out", type=Path, default=Path("runs/credit"))
     options = parser.parse_args()
     table: dict[str, list[dict[str, Any]]] = {}

@@ -112,7 +112,7 @@ async def trained(config, session, rounds=2):
     return await train_with(session(config.model_copy(update={"rounds": rounds})), False, Reporter(io.StringIO()))
 
 
-@pytest.mark.parametrize("baseline", ["frozen", "noop"])
+@pytest.mark.parametrize("baseline", ["uniform", "noop"])
 async def test_rounds_play_their_coalitions_and_say_what_they_cost(world, table_config, table_session, baseline):
     algorithm = AlgorithmConfig(name="shapley_advantage", baseline=baseline)
     config = table_config.model_copy(update={"algorithm": algorithm})
@@ -147,3 +147,10 @@ async def test_eight_agents_are_too_many(world, table_config, table_session):
     session.game.agents[:] = [f"agent_{n}" for n in range(8)]
     with pytest.raises(ConfigError, match="8 agents, more than 7"):
         await with_credits(session, {}, Collected({}, ()), RoundReturns(()))
+
+
+async def test_credit_against_the_frozen_base_is_refused_since_it_never_leaves_zero(world, table_config, table_session):
+    algorithm = AlgorithmConfig(name="shapley_advantage", baseline="frozen")
+    with pytest.raises(ConfigError, match='use "uniform"'):
+        await trained(table_config.model_copy(update={"algorithm": algorithm}), table_session)
+    registry.chosen(AlgorithmConfig(name="episode", baseline="frozen"))

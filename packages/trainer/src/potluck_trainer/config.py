@@ -28,8 +28,9 @@ class AlgorithmConfig(Frozen):
     plug-in of potluck.algorithms."""
     window: int = Field(default=60, ge=1)
     """return_to_go, keyed_return_to_go, shapley_shares: steps after a decision whose rewards count."""
-    baseline: Literal["frozen", "noop", "uniform", "greedy", "scripted"] = "frozen"
-    """shapley_*: who acts in place of agents outside a coalition. (ours)"""
+    baseline: Literal["frozen", "noop", "uniform", "greedy", "scripted"] = "uniform"
+    """shapley_*: who acts in place of agents outside a coalition. `frozen` is refused: adapters begin as the frozen
+    base, and credit against it is 0 from the first round on. (ours)"""
     std_floor: float = Field(default=1e-5, ge=0)
     """A standard deviation below this share of the largest return counts as zero: no update. (ours)"""
 

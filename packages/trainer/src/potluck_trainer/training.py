@@ -49,7 +49,7 @@ class Trainer:
         self._team = team
         self._stopping = threading.Event()
         self._reporter = reporter
-        self._estimator: Estimator = registry.load(self._config.algorithm.name)
+        self._estimator: Estimator = registry.chosen(self._config.algorithm)
         self._publisher = Publisher(session.policy, run.name)
         self._patience = Patience(DISK_PATIENCE_S, reporter.say)
         self._writer = RecordWriter(run.path, self._patience)

@@ -29,7 +29,7 @@ async def train(config: RunConfig, reporter: Reporter, resume: bool = False) -> 
 def check_start(config: RunConfig, run: RunFolder, resume: bool) -> None:
     """What can be known to be wrong before any service is started."""
     check_addresses(config)
-    registry.load(config.algorithm.name)
+    registry.chosen(config.algorithm)
     if resume:
         run.checkpoints.last()
         run.check_resumable(config)
