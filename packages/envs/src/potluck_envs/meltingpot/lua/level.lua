@@ -14,6 +14,7 @@ local function level(components)
   require(modules .. 'avatar_library')
   require(components)
   require 'potluck.symbolic_state'
+  local dispatch = require 'potluck.dispatch'
 
   -- Most of the time of a build and a start goes into a text of the whole world for log lines that are never printed.
   -- The function that writes it sits in the module that also offers tostringOneLine.
@@ -28,19 +29,19 @@ local function level(components)
 
   function Simulation:__init__(kwargs) base.__init__(self, kwargs) end
 
+  dispatch(Simulation, base)
+
   -- Forgets the episode before, without which a second start aborts the process or carries state over.
   function Simulation:start(grid)
     for _, object in ipairs(self._variables.gameObjects) do
       object._previousState = nil
       object._grid = nil
       object._transform._variables = {started = false}
-      for _, list in pairs(object._components) do
-        for _, part in ipairs(list) do
-          if part.name == 'DensityRegrow' then part._started = false end
-          if part.name == 'Avatar' then
-            part._spawnGroup = part._config.initialSpawnGroup
-            part:_initializeVolatileVariables()
-          end
+      for _, part in ipairs(object:inOrder()) do
+        if part.name == 'DensityRegrow' then part._started = false end
+        if part.name == 'Avatar' then
+          part._spawnGroup = part._config.initialSpawnGroup
+          part:_initializeVolatileVariables()
         end
       end
     end
