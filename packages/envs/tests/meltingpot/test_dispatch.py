@@ -26,7 +26,10 @@ LATE = """
 return function(Simulation, base)
   quick(Simulation, base)
   local update = Simulation.update
-  function Simulation:update(grid) self._steps = (self._steps or 0) + 1 if self._steps > 3 then update(self, grid) end end
+  function Simulation:update(grid)
+    self._steps = (self._steps or 0) + 1
+    if self._steps > 3 then update(self, grid) end
+  end
 end
 """
 
