@@ -10,7 +10,7 @@ import pytest
 from potluck_envs.meltingpot.core import Core
 from potluck_envs.meltingpot.substrates import SUBSTRATES
 
-STEPS, EPISODES = 40, 2
+STEPS, EPISODES = 80, 2
 PACKAGES_OWN = """
 local GameObject = require('meltingpot.lua.modules.game_object').GameObject
 function GameObject:inOrder()
