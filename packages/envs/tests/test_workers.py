@@ -87,6 +87,13 @@ async def test_a_long_batch_is_no_hang():
         assert all(update.HasField("menus") for update in updates.values())
 
 
+async def test_a_command_that_says_that_it_is_busy_is_no_hang():
+    """Six seconds of it under a time-out of three; the game that says nothing is ended above."""
+    async with env_server(workers=1, timeout=3) as server, wire.Stream(server.address) as stream:
+        begun = await stream.ask(wire.start("e", game="faulty/says_so", seed=13))
+        assert (await stream.finish(begun.values()))["e"].HasField("finished")
+
+
 SERVER = """
 import asyncio, sys
 from potluck_envs.server import env_server

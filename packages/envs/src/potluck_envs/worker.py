@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck.rpc.logs import configure_logs
+from potluck_envs import patience
 from potluck_envs.errors import EnvError
 from potluck_envs.host import Host, Job, Result, crashed
 from potluck_envs.registry import Registry
@@ -52,7 +53,7 @@ class Ask(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A message from a worker: results of jobs, the answer to a ticket, or (neither) that it is ready."""
+    """A message from a worker: results of jobs, the answer to a ticket, or (neither) that it is ready or still busy."""
 
     results: Sequence[Result] = ()
     ticket: int = 0
@@ -92,6 +93,7 @@ class Worker:
 
     def serve(self) -> None:
         """Until the server closes the socket."""
+        patience.tell(lambda: self._send(Said()))
         self._send(Said())
         while header := self._reader.read(HEADER.size):
             ask = pickle.loads(self._reader.read(HEADER.unpack(header)[0]))

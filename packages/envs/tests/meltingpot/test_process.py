@@ -101,6 +101,27 @@ def test_a_lua_error_ends_the_engines_process_and_is_told():
         assert "/" not in told.value.message.split("died:")[1], "no folders of this machine on the wire"
 
 
+def test_a_build_that_takes_long_is_said_to_be_no_hang(monkeypatch):
+    """The nursery stands still until three signs have come."""
+    from potluck_envs import patience
+    from potluck_envs.meltingpot import process
+
+    ProcessCore(substrate(HARVEST), None, False)
+    nursery = process._nursery._process.pid
+    signs = []
+
+    def sign():
+        signs.append(1)
+        if len(signs) == 3:
+            os.kill(nursery, signal.SIGCONT)
+
+    monkeypatch.setattr(patience, "_tell", sign)
+    monkeypatch.setattr(process, "_SIGN_SECONDS", 0.1)
+    os.kill(nursery, signal.SIGSTOP)
+    ProcessCore(substrate(HARVEST), None, False).start(1)
+    assert len(signs) >= 3
+
+
 def test_a_nursery_that_was_killed_is_replaced():
     from potluck_envs.meltingpot import process
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from potluck_envs import patience
 from potluck_envs.errors import EngineCrashed, EngineTimeout
 from potluck_envs.meltingpot import nursery as child
 from potluck_envs.meltingpot import stack
@@ -30,8 +32,9 @@ from potluck_envs.meltingpot.wire import receive, send
 
 TIMEOUT_SECONDS = 25.0
 """Below the env server's time-out for a whole worker, so that an engine that hangs loses only its own episode."""
-BUILD_SECONDS = 120.0
+BUILD_SECONDS = 300.0
 """For the first answer, which waits for a build where the nursery has none of the kind."""
+_SIGN_SECONDS = 1.0
 _TAIL_BYTES = 4000
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _FOLDERS = re.compile(r"(?:/[^\s/:'\"]+)+/")
@@ -62,6 +65,7 @@ class Nursery:
                 socket.send_fds(self._running(), [b"+"], [theirs.fileno(), errors.fileno()])
         try:
             send(ours, options)
+            _await(ours, BUILD_SECONDS)
             return ours, receive(ours), errors
         except TimeoutError:
             self._stop()
@@ -175,6 +179,17 @@ class ProcessCore:
         except (EOFError, OSError) as error:
             self.close()
             raise EngineCrashed(_cause(self._errors, "its process ended without a word")) from error
+
+
+def _await(sock: socket.socket, seconds: float) -> None:
+    """Until something can be read, saying meanwhile that this is no hang. Raises TimeoutError."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    for _ in range(int(seconds / _SIGN_SECONDS)):
+        if poll.poll(1000 * _SIGN_SECONDS):
+            return
+        patience.still_busy()
+    raise TimeoutError
 
 
 def _cause(errors: IO[bytes], otherwise: str) -> str:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from potluck_envs import patience
 from potluck_optionlib.game import Ended, Instance, Observation, Step
 from potluck_relay.game import Relay, World
 
@@ -204,6 +205,18 @@ class Slow(Relay):
         return super().step()
 
 
+class SaysSo(Raises):
+    """An engine that takes long and says meanwhile that this is no hang."""
+
+    def step(self) -> Step:
+        if self.steps == 3 and self._unlucky:
+            for _ in range(12):
+                time.sleep(0.5)
+                patience.still_busy()
+        self._unlucky = False
+        return super().step()
+
+
 FAULTY: dict[str, type[Relay]] = {
     "faulty/diverges_at_step_3": DivergesAtStep3,
     "faulty/depends_on_hash_order": DependsOnHashOrder,
@@ -226,4 +239,5 @@ FAULTY: dict[str, type[Relay]] = {
     "faulty/exits": Exits,
     "faulty/hangs": Hangs,
     "faulty/slow": Slow,
+    "faulty/says_so": SaysSo,
 }
