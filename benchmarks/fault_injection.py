@@ -6,10 +6,14 @@ lost delivery cannot be caught up. Into successful episodes one harmful choice o
 potluck_audit.blame.faults), and the failures that follow are given to the search, which knows the record and the team's
 policies but neither the fault nor the noise. Answers are scored exactly, beside constant, positional and random ones.
 
+With `--runs` the teams are trained ones that sample their choices, each on its run's own layout: a harder case, since
+one prefix leads to many endings. Runs must share one backbone.
+
 Everything found is kept under `--out` as it comes, and a second start goes on where the first broke off.
 
     python benchmarks/fault_injection.py --failures 200
     python benchmarks/fault_injection.py --failures 12 --layouts cramped_room
+    python benchmarks/fault_injection.py --failures 100 --runs runs/fc runs/ring --out runs/trained-faults
 """
 
 from __future__ import annotations
@@ -20,23 +24,25 @@ import base64
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from potluck.env.v1 import env_service_pb2 as env_pb
-from potluck.play import EnvPool, EpisodeResult, EpisodeSpec, PolicyClient, builtin, play
-from potluck.policy.v1 import policy_service_pb2 as policy_pb
+from potluck.play import EnvPool, EpisodeResult, EpisodeSpec, PlayOptions, PolicyClient, play
 from potluck_audit.blame import Case, Located, LocateSettings, locate
 from potluck_audit.blame.faults import Fault, FaultSettings, Tally, inject
 from potluck_audit.blame.logs import failure_log
 from potluck_audit.blame.trace import walk
+from potluck_audit.counterfactual.adapters import held
+from potluck_audit.counterfactual.seats import seats
 from potluck_audit.foreign.baselines import baselines
 from potluck_audit.foreign.log import FailureLog, Message
 from potluck_audit.foreign.predictions import NOTHING, Prediction
 from potluck_audit.foreign.score import Row, score
+from potluck_audit.verdict.checkpoints import read_checkpoints
 
 LAYOUTS = ("cramped_room", "asymmetric_advantages", "coordination_ring", "forced_coordination")
 PILOT_HORIZON, PILOTS, SLACK = 200, 12, 1
@@ -49,6 +55,8 @@ ARTIFACT_VERSION = 1
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS))
+    parser.add_argument("--runs", nargs="+", type=Path, default=[], help="run folders whose last adapters play instead")
+    parser.add_argument("--temperature", type=float, default=1.0, help="of the choices of --runs")
     parser.add_argument("--failures", type=int, default=200, help="injected failures in all, shared among the layouts")
     parser.add_argument("--soups", type=int, default=2, help="soups that make an episode a success")
     parser.add_argument("--continuations", type=int, default=8, help="plays of a prefix at first")
@@ -62,8 +70,9 @@ def arguments() -> argparse.Namespace:
 class Book:
     """Faults and answers on disk, one JSON object a line."""
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, temperature: float) -> None:
         out.mkdir(parents=True, exist_ok=True)
+        self._temperature = temperature
         self._faults, self._answers, self._logs = out / "faults.jsonl", out / "answers.jsonl", out / "logs.jsonl"
         self.faults: dict[str, dict[str, Any]] = {one["name"]: one for one in _lines(self._faults)}
         self.answers: dict[str, dict[str, Any]] = {one["name"]: one for one in _lines(self._answers)}
@@ -98,7 +107,9 @@ class Book:
     def case(self, name: str) -> Case:
         line = self.faults[name]
         recording = env_pb.Recording.FromString(base64.b64decode(line["recording"]))
-        return Case(name, recording, line["team_return"], line["policies"], line["sample_seed"], unit="soups")
+        return Case(
+            name, recording, line["team_return"], line["policies"], line["sample_seed"], self._temperature, unit="soups"
+        )
 
     def log(self, name: str) -> FailureLog:
         fault, told = self.faults[name], self.logs[name]
@@ -123,15 +134,37 @@ def _append(file: Path, line: dict[str, Any]) -> None:
         sink.write(json.dumps(line, allow_nan=False) + "\n")
 
 
-def specs(layout: str, seeds: Sequence[int], horizon: int) -> list[EpisodeSpec]:
-    scripted = builtin(policy_pb.BUILTIN_POLICY_SCRIPTED)
-    return [
-        EpisodeSpec(
-            f"{layout}-{seed}", f"overcooked/{layout}", seed, horizon,
-            policies={"agent_0": scripted, "agent_1": scripted}, sample_seed=seed,
-        )
-        for seed in seeds
-    ]  # fmt: skip
+class Team(NamedTuple):
+    """Who plays a layout; policies are named as records do."""
+
+    layout: str
+    policies: Mapping[str, str]
+    backbone: str = "uniform"
+    run: Path | None = None
+
+    def specs(self, seeds: Sequence[int], horizon: int) -> list[EpisodeSpec]:
+        """One episode a seed."""
+        policies = seats(self.policies, frozenset(self.policies), "noop").policies
+        return [
+            EpisodeSpec(
+                f"{self.layout}-{seed}", f"overcooked/{self.layout}", seed, horizon, policies=policies, sample_seed=seed
+            )
+            for seed in seeds
+        ]
+
+
+def teams(options: argparse.Namespace) -> list[Team]:
+    """Scripted ones, or those of the runs."""
+    if not options.runs:
+        return [Team(layout, dict.fromkeys(("agent_0", "agent_1"), "scripted")) for layout in options.layouts]
+    found = []
+    for run in options.runs:
+        config = json.loads((run / "config.json").read_text())
+        adapters = read_checkpoints(run)[-1].adapters
+        found.append(Team(config["game"].partition("/")[2], adapters, config["backbone"], run))
+    if len({team.backbone for team in found}) > 1 or len({team.layout for team in found}) < len(found):
+        raise SystemExit("--runs: give runs of one backbone, each on a layout of its own")
+    return found
 
 
 def delivered_at(result: EpisodeResult, soups: int) -> int | None:
@@ -149,22 +182,20 @@ class Bench:
 
     def __init__(self, envs: EnvPool, policy: PolicyClient, book: Book, options: argparse.Namespace) -> None:
         self._envs, self._policy, self._book, self._options = envs, policy, book, options
+        self._play = PlayOptions(temperature=options.temperature)
         self.tally = Tally()
 
-    async def horizons(self) -> dict[str, int]:
-        """By layout, just long enough for the soups; those where the scripted team does not get there are left out."""
-        found = {}
-        for layout in self._options.layouts:
-            pilots = specs(layout, range(50_000, 50_000 + PILOTS), PILOT_HORIZON)
-            results = await play(pilots, self._envs, self._policy)
-            times = [delivered_at(result, self._options.soups) for result in results]
-            late = [time for time in times if time is not None]
-            if len(late) == len(times):
-                found[layout] = max(late) + SLACK
-                print(f"{layout}: horizon {found[layout]}", flush=True)
-            else:
-                print(f"{layout}: the scripted team does not deliver {self._options.soups} soups in time; left out")
-        return found
+    async def horizon(self, team: Team) -> int | None:
+        """Just long enough for the soups; None where the team does not get there in every pilot episode."""
+        pilots = team.specs(range(50_000, 50_000 + PILOTS), PILOT_HORIZON)
+        results = await play(pilots, self._envs, self._policy, self._play)
+        times = [delivered_at(result, self._options.soups) for result in results]
+        late = [time for time in times if time is not None]
+        if len(late) < len(times):
+            print(f"{team.layout}: the team does not always deliver {self._options.soups} soups in time; left out")
+            return None
+        print(f"{team.layout}: horizon {max(late) + SLACK}", flush=True)
+        return max(late) + SLACK
 
     async def answers(self, layout: str) -> None:
         """Locates what is not answered yet."""
@@ -178,20 +209,21 @@ class Bench:
         await asyncio.gather(*(one(name) for name in names if name not in self._book.answers))
         print(f"{layout}: {len(names)} failures answered", flush=True)
 
-    async def faults(self, layout: str, wanted: int, horizon: int) -> None:
+    async def faults(self, team: Team, wanted: int, horizon: int) -> None:
         """Injects until there are enough."""
+        layout = team.layout
         have = sum(fault["layout"] == layout for fault in self._book.faults.values())
         for seed in range(self._options.seed * 1000, self._options.seed * 1000 + 1000):
             if have >= wanted:
                 return
             if any(f"{layout}-{seed}-fault-" in name for name in self._book.faults):
                 continue
-            [reference] = await play(specs(layout, [seed], horizon), self._envs, self._policy)
+            [reference] = await play(team.specs([seed], horizon), self._envs, self._policy, self._play)
             if reference.finished.team_return < self._options.soups:
                 continue
             case = Case(
                 reference.spec.episode_id, reference.finished.recording, reference.finished.team_return,
-                {"agent_0": "scripted", "agent_1": "scripted"}, seed, unit="soups",
+                team.policies, seed, temperature=self._options.temperature, unit="soups",
             )  # fmt: skip
             settings = FaultSettings(self._options.soups, seed=self._options.seed)
             trace = await walk(case, self._envs)
@@ -220,19 +252,24 @@ async def run(options: argparse.Namespace) -> Book:
     from potluck_policy_server.backbones import registry
     from potluck_policy_server.backbones.base import BackboneOptions
 
-    book = Book(options.out)
+    book, playing = Book(options.out, options.temperature), teams(options)
     async with AsyncExitStack() as stack:
         env = await stack.enter_async_context(env_server(workers=options.workers))
-        served, _ = await stack.enter_async_context(serving.started(registry.load(BackboneOptions("uniform"))))
+        backbone = registry.load(BackboneOptions(playing[0].backbone))
+        served, _ = await stack.enter_async_context(serving.started(backbone))
         envs = await stack.enter_async_context(EnvPool([env.address]))
         policy = await stack.enter_async_context(PolicyClient(served.address))
+        for team in playing:
+            if team.run:
+                digests = {digest: agent for agent, digest in team.policies.items()}
+                await stack.enter_async_context(held(policy, digests, team.run))
         bench = Bench(envs, policy, book, options)
-        horizons = await bench.horizons()
-        share = -(-options.failures // max(1, len(horizons)))
+        able = [(team, horizon) for team in playing if (horizon := await bench.horizon(team))]
+        share = -(-options.failures // max(1, len(able)))
         for goal in (*range(STRETCH, share, STRETCH), share):
-            for layout, horizon in horizons.items():
-                await bench.faults(layout, goal, horizon)
-                await bench.answers(layout)
+            for team, horizon in able:
+                await bench.faults(team, goal, horizon)
+                await bench.answers(team.layout)
         print(f"tried {asdict(bench.tally)}")
     return book
 
