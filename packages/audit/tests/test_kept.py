@@ -20,10 +20,12 @@ from potluck_audit.blame.results import (
     Share,
     Spent,
 )
+from potluck_audit.credit import Credit
+from potluck_audit.crediting import write_credit
 from potluck_audit.errors import CorruptRecords, NewerSchema
 from potluck_audit.facts import run_facts
 from potluck_audit.intervals import Estimate, Intervals
-from potluck_audit.kept import found_before, swaps, told_of
+from potluck_audit.kept import found_before, other_credits, swaps, told_of
 from potluck_audit.metrics.metric import Metric
 from potluck_audit.recorded import measure
 from potluck_audit.records import load_run
@@ -207,6 +209,37 @@ def test_swapped_partners_come_into_the_report(results, tmp_path):
     file.write_text(json.dumps({"schema_version": 1, "metrics": [{"name": "self_play"}]}))
     with pytest.raises(CorruptRecords):
         swaps(tmp_path)
+
+
+def test_credit_against_other_baselines_stands_beside_the_first(results, tmp_path):
+    """What `potluck-audit credit` writes; a baseline that the audit played itself is not told twice."""
+    assert other_credits(results, tmp_path) == []
+    team = results.find("return", "eval/trained").estimate.value
+    first = Metric("credit", "eval/trained", Estimate(0.5, 0.25, 0.75, 5), "agent_0", "noop", "soups")
+    played = replace(results, metrics=[*results.metrics, first], notes=[])
+
+    def credit(baseline, empty, team=team):
+        shares = {"agent_0": team - empty + 0.5, "agent_1": -0.5}
+        rows = [Metric("credit", "eval/trained", Estimate(v, v - 0.5, v + 0.5, 5), a, baseline, "soups")
+                for a, v in shares.items()]  # fmt: skip
+        pair = Metric("interaction", "eval/trained", Estimate(1.0, 0.5, 1.5, 5), "agent_0+agent_1", baseline, "soups")
+        return Credit(rows, empty, team, baseline, interactions=[pair])
+
+    write_credit([credit("noop", 0.0), credit("uniform", 0.25)], "eval/trained", tmp_path)
+    found = other_credits(played, tmp_path)
+    assert {m.key for m in found} == {"uniform"}
+    html = section(render(replace(played, metrics=[*played.metrics, *found]), []), "worth")
+    assert f"Baseline uniform: the credits sum to {team - 0.25:.2f}" in html
+    assert "v(∅) = 0.25" in html
+    assert "agent 0, uniform" in html
+    assert "agent 0, noop" in html
+
+    write_credit([credit("uniform", 0.25, team + 1)], "eval/trained", tmp_path)
+    assert other_credits(played, tmp_path) == []
+    assert "for other episodes" in played.notes[-1]
+    (tmp_path / "audit" / "credit.json").write_text('{"schema_version": 1, "baselines": [{"baseline": "x"}]}')
+    with pytest.raises(CorruptRecords):
+        other_credits(played, tmp_path)
 
 
 def test_what_blame_writes_is_what_the_report_reads(results, replay, tmp_path):

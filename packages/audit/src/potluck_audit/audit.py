@@ -21,7 +21,7 @@ from potluck_audit.counterfactual.coalitions import Players
 from potluck_audit.credit import Budget
 from potluck_audit.errors import CannotWrite, InvalidRequest
 from potluck_audit.intervals import Intervals
-from potluck_audit.kept import found_before, swaps, told_of
+from potluck_audit.kept import found_before, other_credits, swaps, told_of
 from potluck_audit.played import cooperate, diversify
 from potluck_audit.progress import OnStage
 from potluck_audit.recorded import compare_seeds, measure
@@ -91,6 +91,7 @@ async def _run(request: AuditRequest, on_stage: OnStage) -> AuditOutcome:
             results.checks.append(check)
         players = Players(envs, policy, run.path, greedy=run.greedy) if envs else None
         await cooperate(results, players, Budget(request.coalitions), intervals, on_stage)
+        results.metrics += await asyncio.to_thread(other_credits, results, run.path)
         if policy:
             await diversify(results, policy, run.path, intervals, on_stage)
     on_stage("writing", 0, 0)

@@ -35,9 +35,10 @@ class Done(NamedTuple):
     """What a job found."""
 
     metrics: Sequence[Metric]
-    results: Path
+    results: Path | None
     report: Path | None = None
     decoupling: pb.Decoupling | None = None
+    located: Sequence[pb.LocateErrorResponse] = ()
 
 
 Work = Callable[[OnStage, str], Awaitable[Done]]
@@ -45,7 +46,7 @@ Work = Callable[[OnStage, str], Awaitable[Done]]
 
 
 class Job:
-    """One audit, credit or gate."""
+    """One audit, credit, gate or blame."""
 
     def __init__(self, audit_id: str, request: object, work: Work) -> None:
         self.audit_id = audit_id

@@ -10,12 +10,16 @@ from typing import Any
 from potluck_audit.errors import CorruptRecords, NewerSchema
 from potluck_audit.intervals import Estimate
 from potluck_audit.metrics.metric import Metric
+from potluck_audit.results import AuditResults
 from potluck_audit.verdict.saved import load_verdict
 from potluck_audit.verdict.verdict import Decoupling
 
 BLAME = Path("audit") / "blame" / "blame.json"
 SWAP = Path("audit") / "swap.json"
-BLAME_VERSION = SWAP_VERSION = 1
+CREDIT = Path("audit") / "credit.json"
+BLAME_VERSION = SWAP_VERSION = CREDIT_VERSION = 1
+SHARED = ("credit", "credit_standard_error", "interaction")
+"""Rows of credit.json that a report shows; values of coalitions would need a table for every baseline."""
 MOST = 4
 """Episodes that are replayed because something is told of them."""
 
@@ -50,6 +54,35 @@ def swaps(run: Path) -> list[Metric]:
         return [] if data is None else [_metric(row) for row in data["metrics"]]
     except (KeyError, TypeError) as broken:
         raise CorruptRecords(run / SWAP, f"{type(broken).__name__} {broken}"[:200]) from broken
+
+
+def other_credits(results: AuditResults, run: Path) -> list[Metric]:
+    """Rows of `potluck-audit credit` against baselines that the results do not have, and what those earn alone.
+
+    Credit of other episodes than the results' is left out, and a note says so. Raises CorruptRecords, NewerSchema.
+    """
+    data = _load(run / CREDIT, CREDIT_VERSION, ("baselines",))
+    if data is None:
+        return []
+    known = {metric.key for metric in results.all("credit")}
+    found: list[Metric] = []
+    try:
+        for one in data["baselines"]:
+            if one["baseline"] in known:
+                continue
+            team = results.find("return", data["set"])
+            if team is None or team.estimate.value is None or abs(team.estimate.value - one["team_value"]) > 1e-9:
+                results.notes.append(
+                    f"{CREDIT} holds credit against {one['baseline']} for other episodes of {data['set']} than these; "
+                    "it is left out. Run `potluck-audit credit` again."
+                )
+                continue
+            rows = [_metric(row) for row in one["metrics"] if row["name"] in SHARED]
+            alone = Estimate(one["empty_value"], None, None, team.estimate.episodes)
+            found += [*rows, Metric("baseline_alone", data["set"], alone, "", one["baseline"], team.unit)]
+    except (KeyError, TypeError) as broken:
+        raise CorruptRecords(run / CREDIT, f"{type(broken).__name__} {broken}"[:200]) from broken
+    return found
 
 
 def _metric(row: Mapping[str, Any]) -> Metric:

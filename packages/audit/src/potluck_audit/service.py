@@ -10,12 +10,10 @@ import grpc
 
 from potluck.audit.v1 import audit_service_pb2 as pb
 from potluck.audit.v1.audit_service_pb2_grpc import AuditServiceServicer, add_AuditServiceServicer_to_server
-from potluck.play.policy_client import PolicyClient
-from potluck.play.pool import EnvPool
 from potluck.rpc.server import RunningServer, serve
 from potluck_audit.audit import AuditRequest, run_audit
-from potluck_audit.blame.investigation import locate_one
-from potluck_audit.blame.wire import located_message, request_of
+from potluck_audit.blame.investigation import Found, blamed
+from potluck_audit.blame.wire import located_message, many_of, one_of, services_of
 from potluck_audit.credit import Budget
 from potluck_audit.crediting import CreditRequest, run_credit
 from potluck_audit.errors import InvalidRequest
@@ -80,6 +78,18 @@ class AuditServicer(AuditServiceServicer):
 
         return pb.StartGateResponse(audit_id=self._jobs.start(request.request_id, asked, work).audit_id)
 
+    async def StartBlame(self, request: pb.StartBlameRequest, context: Context) -> pb.StartBlameResponse:
+        asked, services = many_of(request), services_of(request.locate.services)
+        done: dict[str, Found] = {}
+
+        async def work(on_stage: OnStage, audit_id: str) -> Done:
+            found = await blamed(asked, services, on_stage, found=done)
+            located = [located_message(one) for one in found.results.located]
+            return Done([], found.written, located=located)
+
+        job = self._jobs.start(request.request_id, (asked, services), work)
+        return pb.StartBlameResponse(audit_id=job.audit_id)
+
     async def WatchAudit(self, request: pb.WatchAuditRequest, context: Context) -> AsyncIterator[pb.WatchAuditResponse]:
         job = self._jobs.get(request.audit_id)
         async for stage in job.watch():
@@ -103,7 +113,8 @@ class AuditServicer(AuditServiceServicer):
         reply = pb.GetAuditResponse(
             metrics=[metric_message(m) for m in done.metrics],
             report=str(done.report or ""),
-            results=str(done.results),
+            results=str(done.results or ""),
+            located=done.located,
         )
         if done.decoupling is not None:
             reply.decoupling.CopyFrom(done.decoupling)
@@ -124,15 +135,8 @@ class AuditServicer(AuditServiceServicer):
         )
 
     async def LocateError(self, request: pb.LocateErrorRequest, context: Context) -> pb.LocateErrorResponse:
-        asked = request_of(request)
-        async with EnvPool(tuple(request.services.envs)) as envs:
-            policy = PolicyClient(request.services.policy) if request.services.policy else None
-            try:
-                found, _ = await locate_one(asked, envs, policy, lambda *stage: None)
-            finally:
-                if policy is not None:
-                    await policy.close()
-        return located_message(found)
+        found = await blamed(one_of(request), services_of(request.services), lambda *stage: None, write=False)
+        return located_message(found.results.located[0])
 
 
 def _credit_request(request: pb.AttributeCreditRequest) -> CreditRequest:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +16,7 @@ from potluck.play import EnvPool
 from potluck.rpc.channel import connect
 from potluck.rpc.errors import PotluckError, Reason, typed_errors
 from potluck.rpc.server import serve
-from potluck_audit.blame import CannotFork, LocateSettings, NotAFailure, Undecided, case_of, locate
+from potluck_audit.blame import CannotFork, LocateSettings, NotAFailure, Undecided, case_of, investigation, locate
 from potluck_audit.blame.trace import walk
 from potluck_audit.cli import main
 from potluck_audit.errors import Diverged, Unsupported
@@ -211,6 +212,55 @@ def test_the_service_locates_an_error(run, servers, faults, success):
     ):
         with pytest.raises(PotluckError, match=told):
             asyncio.run(ask(**wrong))
+
+
+def test_a_job_is_watched_cancelled_and_goes_on(run, servers, faults, monkeypatch):
+    """Of two failures the first is found when the job is cancelled; resumed it looks into the second alone."""
+    asked, second_begun = [], asyncio.Event()
+
+    async def counted(case, *args):
+        asked.append(case.episode_id)
+        if len(asked) == 2:
+            second_begun.set()
+            await asyncio.Event().wait()
+        return await locate(case, *args)
+
+    monkeypatch.setattr(investigation, "locate", counted)
+
+    async def go():
+        server = await start_server("127.0.0.1:0")
+        channel = connect(server.address)
+        stub = AuditServiceStub(channel)
+        request = audit_pb.StartBlameRequest(request_id="one")
+        request.locate.run, request.locate.threshold, request.locate.continuations = str(run), SOUPS, 8
+        request.locate.services.envs.append(servers[0])
+        request.locate.services.policy = servers[1]
+        watch = audit_pb.WatchAuditRequest
+        try:
+            with typed_errors("audit server"):
+                name = (await stub.StartBlame(request)).audit_id
+                assert (await stub.StartBlame(request)).audit_id == name
+                await asyncio.wait_for(second_begun.wait(), 240)
+                assert (await stub.CancelAudit(audit_pb.CancelAuditRequest(audit_id=name))).cancelled
+                told = [stage async for stage in stub.WatchAudit(watch(audit_id=name))]
+                assert (told[-1].stage, "was cancelled" in told[-1].error.message) == ("failed", True), told[-1].error
+                await stub.ResumeAudit(audit_pb.ResumeAuditRequest(audit_id=name))
+                told = [stage async for stage in stub.WatchAudit(watch(audit_id=name))]
+                assert (told[-1].stage, told[-1].ended) == ("done", True), told[-1].error
+                return await stub.GetAudit(audit_pb.GetAuditRequest(audit_id=name))
+        finally:
+            await channel.close()
+            await server.stop()
+
+    reply = asyncio.run(go())
+    by_episode = {fault.case.episode_id: fault for fault in faults}
+    assert {one.episode_id for one in reply.located} == set(by_episode)
+    for one in reply.located:
+        assert (one.agent, one.step) == (by_episode[one.episode_id].agent, by_episode[one.episode_id].step)
+    first, second = (one.episode_id for one in reply.located)
+    assert (asked.count(first), asked.count(second)) == (1, 2)
+    data = json.loads(Path(reply.results).read_text())
+    assert [one["episode_id"] for one in data["located"]] == [first, second]
 
 
 def test_records_without_a_recording_or_a_return_are_refused(episode):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -57,12 +57,23 @@ class BlameRequest:
     """Form of contrast pairs; None = text under the words scheme, else chat."""
 
 
+class Services(NamedTuple):
+    """Where branches are played, host:port."""
+
+    envs: tuple[str, ...]
+    policy: str = ""
+
+
 class Investigation(NamedTuple):
     """What came of it."""
 
     results: BlameResults
     pairs: list[Pair]
     written: Path | None
+
+
+Found = tuple[Located, Sequence[Pair]]
+"""What came of one episode."""
 
 
 async def investigate(
@@ -73,8 +84,12 @@ async def investigate(
     model: Model | None = None,
     *,
     write: bool = True,
+    found: MutableMapping[str, Found] | None = None,
 ) -> Investigation:
-    """Raises what records, servers and judges refuse; single undecided episodes are results, not errors."""
+    """Raises what records, servers and judges refuse; single undecided episodes are results, not errors.
+
+    found: episodes of an interrupted investigation by the same request; new ones are added as they come.
+    """
     on_stage("reading records", 0, 0)
     run = await asyncio.to_thread(load_run, request.run, [request.set])
     results = BlameResults(run.name, request.baseline)
@@ -87,11 +102,15 @@ async def investigate(
         asked = (OWN, settings.continuation, *((request.baseline,) if is_adapter(request.baseline) else ()))
         plans = [case.lineup(policy_name) for case in cases for policy_name in asked]
         await stack.enter_async_context(leased(policy, run.path, *plans))
+        known: MutableMapping[str, Found] = {} if found is None else found
         for number, case in enumerate(cases):
             on_stage(f"investigating {case.episode_id}", number, len(cases))
-            found = await locate(case, envs, policy, settings, on_stage)
-            results.located.append(found)
-            pairs += await _pairs(found, case, envs, request.pairs)
+            if case.episode_id not in known:
+                located = await locate(case, envs, policy, settings, on_stage)
+                known[case.episode_id] = (located, await _pairs(located, case, envs, request.pairs))
+            located, contrasts = known[case.episode_id]
+            results.located.append(located)
+            pairs += contrasts
         if judges:
             await _share(request, run, chosen, judges, Players(envs, policy, run.path, run.greedy), results, on_stage)
     written = None
@@ -102,18 +121,27 @@ async def investigate(
     return Investigation(results, pairs, written)
 
 
-async def locate_one(
-    request: BlameRequest, envs: EnvPool, policy: PolicyClient | None, on_stage: OnStage
-) -> tuple[Located, BlameResults]:
-    """One named episode; nothing is written."""
+async def blamed(
+    request: BlameRequest,
+    services: Services,
+    on_stage: OnStage,
+    *,
+    write: bool = True,
+    found: MutableMapping[str, Found] | None = None,
+) -> Investigation:
+    """The same with services by address, and the set that holds the named episode where none is named."""
     if not request.set:
         request = replace(request, set=await asyncio.to_thread(_set_of, request))
-    found = await investigate(request, envs, policy, on_stage, write=False)
-    return found.results.located[0], found.results
+    async with AsyncExitStack() as stack:
+        envs = await stack.enter_async_context(EnvPool(services.envs))
+        policy = await stack.enter_async_context(PolicyClient(services.policy)) if services.policy else None
+        return await investigate(request, envs, policy, on_stage, write=write, found=found)
 
 
 def _set_of(request: BlameRequest) -> str:
-    [episode] = request.episodes
+    if not request.episodes:
+        return BlameRequest.set
+    episode = request.episodes[0]
     run = load_run(request.run)
     sets = [e.set for e in run.episodes if e.episode_id == episode and e.set != TRAIN]
     if not sets:

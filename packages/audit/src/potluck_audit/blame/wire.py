@@ -1,4 +1,4 @@
-"""LocateError's messages."""
+"""Messages of LocateError and of blame jobs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,34 @@ from dataclasses import replace
 from pathlib import Path
 
 from potluck.audit.v1 import audit_service_pb2 as pb
-from potluck_audit.blame.investigation import BlameRequest
+from potluck_audit.blame.investigation import BlameRequest, Services
 from potluck_audit.blame.results import Choice, Located
 from potluck_audit.blame.settings import OWN, LocateSettings
 from potluck_audit.errors import InvalidRequest
 
 
-def request_of(request: pb.LocateErrorRequest) -> BlameRequest:
-    """Raises InvalidRequest for a field that cannot be acted on."""
-    if not request.services.envs:
-        raise InvalidRequest("services.envs", "an error is found by playing branches", "name an env server")
+def one_of(request: pb.LocateErrorRequest) -> BlameRequest:
+    """A single episode's. Raises InvalidRequest for a field that cannot be acted on."""
     if not request.episode_id:
         raise InvalidRequest("episode_id", "it is empty", "name a failed episode of an evaluation set")
+    return _request(request)
+
+
+def many_of(request: pb.StartBlameRequest) -> BlameRequest:
+    """A job's. Raises InvalidRequest for a field that cannot be acted on."""
+    asked = _request(request.locate)
+    limit, baseline = request.limit or asked.limit, request.baseline or asked.baseline
+    return replace(asked, limit=limit, judges=tuple(request.judges), baseline=baseline)
+
+
+def services_of(services: pb.Services) -> Services:
+    """Where it is played."""
+    return Services(tuple(services.envs), services.policy)
+
+
+def _request(request: pb.LocateErrorRequest) -> BlameRequest:
+    if not request.services.envs:
+        raise InvalidRequest("services.envs", "an error is found by playing branches", "name an env server")
     settings = LocateSettings(0.0, continuation=request.continuation or OWN)
     if request.continuations:
         most = max(settings.most, request.continuations)
@@ -27,7 +43,7 @@ def request_of(request: pb.LocateErrorRequest) -> BlameRequest:
     return BlameRequest(
         run=Path(request.run),
         set=request.set,
-        episodes=(request.episode_id,),
+        episodes=(request.episode_id,) if request.episode_id else (),
         threshold=request.threshold if request.HasField("threshold") else None,
         settings=settings,
     )
@@ -36,6 +52,7 @@ def request_of(request: pb.LocateErrorRequest) -> BlameRequest:
 def located_message(located: Located) -> pb.LocateErrorResponse:
     """What is undefined stays absent."""
     reply = pb.LocateErrorResponse(
+        episode_id=located.episode_id,
         undecided=located.undecided.value if located.undecided else "",
         why=located.why,
         threshold=located.threshold,

@@ -210,6 +210,7 @@ class GetAuditResponse(_message.Message):
     REPORT_FIELD_NUMBER: _builtins.int
     RESULTS_FIELD_NUMBER: _builtins.int
     DECOUPLING_FIELD_NUMBER: _builtins.int
+    LOCATED_FIELD_NUMBER: _builtins.int
     report: _builtins.str
     """The report's path, if one was written."""
     results: _builtins.str
@@ -222,6 +223,10 @@ class GetAuditResponse(_message.Message):
     def decoupling(self) -> Global___Decoupling:
         """The verdict, of a gate alone."""
 
+    @_builtins.property
+    def located(self) -> _containers.RepeatedCompositeFieldContainer[Global___LocateErrorResponse]:
+        """What was found in each episode, of a blame job alone."""
+
     def __init__(
         self,
         *,
@@ -229,10 +234,11 @@ class GetAuditResponse(_message.Message):
         report: _builtins.str = ...,
         results: _builtins.str = ...,
         decoupling: Global___Decoupling | None = ...,
+        located: _abc.Iterable[Global___LocateErrorResponse] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["decoupling", b"decoupling"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decoupling", b"decoupling", "metrics", b"metrics", "report", b"report", "results", b"results"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decoupling", b"decoupling", "located", b"located", "metrics", b"metrics", "report", b"report", "results", b"results"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -363,6 +369,70 @@ class StartGateResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartGateResponse: _TypeAlias = StartGateResponse  # noqa: Y015
+
+@_typing.final
+class StartBlameRequest(_message.Message):
+    """Asks for the first decisive errors of failed episodes in the background."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    LOCATE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    JUDGES_FIELD_NUMBER: _builtins.int
+    BASELINE_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Chosen by the client. The same one gets the same audit again."""
+    limit: _builtins.int
+    """Failed episodes to look into, where none is named; 0 = the default."""
+    baseline: _builtins.str
+    """Of credit and of the counterfactual judge; empty = "noop"."""
+    @_builtins.property
+    def locate(self) -> Global___LocateErrorRequest:
+        """How errors are found. Without an episode id the set's failed episodes are looked into, in order of seed."""
+
+    @_builtins.property
+    def judges(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Judges that share the agents' credit among decisions; empty = no shares."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        locate: Global___LocateErrorRequest | None = ...,
+        limit: _builtins.int = ...,
+        judges: _abc.Iterable[_builtins.str] | None = ...,
+        baseline: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["locate", b"locate"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["baseline", b"baseline", "judges", b"judges", "limit", b"limit", "locate", b"locate", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartBlameRequest: _TypeAlias = StartBlameRequest  # noqa: Y015
+
+@_typing.final
+class StartBlameResponse(_message.Message):
+    """A blame job."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUDIT_ID_FIELD_NUMBER: _builtins.int
+    audit_id: _builtins.str
+    """Its name, for WatchAudit, GetAudit, CancelAudit and ResumeAudit."""
+    def __init__(
+        self,
+        *,
+        audit_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit_id", b"audit_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartBlameResponse: _TypeAlias = StartBlameResponse  # noqa: Y015
 
 @_typing.final
 class CancelAuditRequest(_message.Message):
@@ -840,6 +910,7 @@ class LocateErrorResponse(_message.Message):
     REPAIRS_FIELD_NUMBER: _builtins.int
     BRANCHES_FIELD_NUMBER: _builtins.int
     DECISIONS_PLAYED_FIELD_NUMBER: _builtins.int
+    EPISODE_ID_FIELD_NUMBER: _builtins.int
     agent: _builtins.str
     """Who; empty when no single decision decides."""
     decision: _builtins.int
@@ -874,6 +945,8 @@ class LocateErrorResponse(_message.Message):
     """Branches played."""
     decisions_played: _builtins.int
     """Decisions that policies were asked for in them."""
+    episode_id: _builtins.str
+    """The episode."""
     @_builtins.property
     def taken(self) -> Global___ChosenItem:
         """What the agent took."""
@@ -909,10 +982,11 @@ class LocateErrorResponse(_message.Message):
         repairs: _abc.Iterable[Global___RepairedError] | None = ...,
         branches: _builtins.int = ...,
         decisions_played: _builtins.int = ...,
+        episode_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_certainty", b"_certainty", "_gain", b"_gain", "_gain_error", b"_gain_error", "_monotone", b"_monotone", "_success_after", b"_success_after", "_success_before", b"_success_before", "_success_gain", b"_success_gain", "better", b"better", "certainty", b"certainty", "gain", b"gain", "gain_error", b"gain_error", "monotone", b"monotone", "success_after", b"success_after", "success_before", b"success_before", "success_gain", b"success_gain", "taken", b"taken"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_certainty", b"_certainty", "_gain", b"_gain", "_gain_error", b"_gain_error", "_monotone", b"_monotone", "_success_after", b"_success_after", "_success_before", b"_success_before", "_success_gain", b"_success_gain", "agent", b"agent", "better", b"better", "boundary", b"boundary", "branches", b"branches", "certainty", b"certainty", "decision", b"decision", "decisions_played", b"decisions_played", "gain", b"gain", "gain_error", b"gain_error", "monotone", b"monotone", "repairs", b"repairs", "scan", b"scan", "step", b"step", "success_after", b"success_after", "success_before", b"success_before", "success_gain", b"success_gain", "taken", b"taken", "threshold", b"threshold", "undecided", b"undecided", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_certainty", b"_certainty", "_gain", b"_gain", "_gain_error", b"_gain_error", "_monotone", b"_monotone", "_success_after", b"_success_after", "_success_before", b"_success_before", "_success_gain", b"_success_gain", "agent", b"agent", "better", b"better", "boundary", b"boundary", "branches", b"branches", "certainty", b"certainty", "decision", b"decision", "decisions_played", b"decisions_played", "episode_id", b"episode_id", "gain", b"gain", "gain_error", b"gain_error", "monotone", b"monotone", "repairs", b"repairs", "scan", b"scan", "step", b"step", "success_after", b"success_after", "success_before", b"success_before", "success_gain", b"success_gain", "taken", b"taken", "threshold", b"threshold", "undecided", b"undecided", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__certainty: _TypeAlias = _typing.Literal["certainty"]  # noqa: Y015
     _WhichOneofArgType__certainty: _TypeAlias = _typing.Literal["_certainty", b"_certainty"]  # noqa: Y015

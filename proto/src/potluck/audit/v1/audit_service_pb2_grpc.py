@@ -60,6 +60,11 @@ class AuditServiceStub(object):
                 request_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateRequest.SerializeToString,
                 response_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateResponse.FromString,
                 _registered_method=True)
+        self.StartBlame = channel.unary_unary(
+                '/potluck.audit.v1.AuditService/StartBlame',
+                request_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartBlameRequest.SerializeToString,
+                response_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartBlameResponse.FromString,
+                _registered_method=True)
         self.CancelAudit = channel.unary_unary(
                 '/potluck.audit.v1.AuditService/CancelAudit',
                 request_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.CancelAuditRequest.SerializeToString,
@@ -121,6 +126,13 @@ class AuditServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartBlame(self, request, context):
+        """Starts looking for first decisive errors, as an audit to be watched, cancelled and fetched like any other.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CancelAudit(self, request, context):
         """Ends an audit. What it played is kept.
         """
@@ -176,6 +188,11 @@ def add_AuditServiceServicer_to_server(servicer, server):
                     servicer.StartGate,
                     request_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateRequest.FromString,
                     response_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateResponse.SerializeToString,
+            ),
+            'StartBlame': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartBlame,
+                    request_deserializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartBlameRequest.FromString,
+                    response_serializer=potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartBlameResponse.SerializeToString,
             ),
             'CancelAudit': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelAudit,
@@ -334,6 +351,33 @@ class AuditService(object):
             '/potluck.audit.v1.AuditService/StartGate',
             potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateRequest.SerializeToString,
             potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartGateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartBlame(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/potluck.audit.v1.AuditService/StartBlame',
+            potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartBlameRequest.SerializeToString,
+            potluck_dot_audit_dot_v1_dot_audit__service__pb2.StartBlameResponse.FromString,
             options,
             channel_credentials,
             insecure,

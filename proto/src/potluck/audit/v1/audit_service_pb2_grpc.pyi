@@ -43,6 +43,8 @@ class AuditServiceStub:
     """Starts sharing a team result among agents, as an audit to be watched, cancelled and fetched like any other."""
     StartGate: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.StartGateRequest, _audit_service_pb2.StartGateResponse]
     """Starts judging a run's checkpoints: does its reward come from cooperation?"""
+    StartBlame: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.StartBlameRequest, _audit_service_pb2.StartBlameResponse]
+    """Starts looking for first decisive errors, as an audit to be watched, cancelled and fetched like any other."""
     CancelAudit: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.CancelAuditRequest, _audit_service_pb2.CancelAuditResponse]
     """Ends an audit. What it played is kept."""
     ResumeAudit: _grpc.UnaryUnaryMultiCallable[_audit_service_pb2.ResumeAuditRequest, _audit_service_pb2.ResumeAuditResponse]
@@ -67,6 +69,8 @@ class AuditServiceAsyncStub(AuditServiceStub):
     """Starts sharing a team result among agents, as an audit to be watched, cancelled and fetched like any other."""
     StartGate: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.StartGateRequest, _audit_service_pb2.StartGateResponse]  # type: ignore[assignment]
     """Starts judging a run's checkpoints: does its reward come from cooperation?"""
+    StartBlame: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.StartBlameRequest, _audit_service_pb2.StartBlameResponse]  # type: ignore[assignment]
+    """Starts looking for first decisive errors, as an audit to be watched, cancelled and fetched like any other."""
     CancelAudit: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.CancelAuditRequest, _audit_service_pb2.CancelAuditResponse]  # type: ignore[assignment]
     """Ends an audit. What it played is kept."""
     ResumeAudit: _aio.UnaryUnaryMultiCallable[_audit_service_pb2.ResumeAuditRequest, _audit_service_pb2.ResumeAuditResponse]  # type: ignore[assignment]
@@ -118,6 +122,14 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_audit_service_pb2.StartGateResponse, _abc.Awaitable[_audit_service_pb2.StartGateResponse]]:
         """Starts judging a run's checkpoints: does its reward come from cooperation?"""
+
+    @_abc_1.abstractmethod
+    def StartBlame(
+        self,
+        request: _audit_service_pb2.StartBlameRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_audit_service_pb2.StartBlameResponse, _abc.Awaitable[_audit_service_pb2.StartBlameResponse]]:
+        """Starts looking for first decisive errors, as an audit to be watched, cancelled and fetched like any other."""
 
     @_abc_1.abstractmethod
     def CancelAudit(

@@ -29,7 +29,7 @@ def section(view: View) -> Section:
         coalition_chart=coalition_chart(view, coalitions),
         coalitions=_table(view, coalitions),
         credit_chart=credit_chart(view, credits),
-        conserved=_conserved(coalitions, credits),
+        conserved=_conserved(view, coalitions, credits),
         interaction_chart=interaction_chart(view),
         percent=view.percent,
         swaps=_swaps(view),
@@ -96,20 +96,34 @@ def _and(pair: str) -> str:
 
 def credit_chart(view: View, credits: Sequence[Metric]) -> Markup:
     seats = {agent: seat for seat, agent in enumerate(view.team.agents)} if view.team else {}
-    groups: dict[str, list[Bar]] = {}
-    for metric in credits:
-        groups.setdefault(metric.agent, []).append(
+    groups = {
+        _against(metric.agent, metric, credits): [
             Bar(seats.get(metric.agent, 7), metric.estimate, f"credit of {metric.agent}, baseline {metric.key}")
-        )
-    return bars(groups, label_width=76) if groups else Markup()
+        ]
+        for metric in credits
+    }
+    return bars(groups, label_width=_room(76, credits)) if groups else Markup()
 
 
-def _conserved(coalitions: Sequence[Metric], credits: Sequence[Metric]) -> list[str]:
+def _room(width: float, found: Sequence[Metric]) -> float:
+    """For labels, which name the baseline where there are several."""
+    names = {m.key for m in found}
+    return width if len(names) < 2 else width + 6.5 * max(len(name) for name in names)
+
+
+def _against(title: str, metric: Metric, all_of_them: Sequence[Metric]) -> str:
+    """The title, and the baseline where there are several."""
+    return f"{title}, {metric.key}" if len({m.key for m in all_of_them}) > 1 else title
+
+
+def _conserved(view: View, coalitions: Sequence[Metric], credits: Sequence[Metric]) -> list[str]:
     """For every baseline: what the credits sum to, and what the baseline earns alone."""
     found = []
+    played = next((m.estimate.value for m in coalitions if not m.key), None)
     for baseline in dict.fromkeys(m.key for m in credits):
         total = fsum(m.estimate.value or 0.0 for m in credits if m.key == baseline)
-        empty = next((m.estimate.value for m in coalitions if not m.key), None)
+        other = next(view.results.all("baseline_alone", key=baseline), None)
+        empty = other.estimate.value if other else played
         alone = "undefined" if empty is None else number(empty)
         found.append(
             f"Baseline {baseline}: the credits sum to {number(total)}, which is v(N) {MINUS} v(∅); "
@@ -120,11 +134,12 @@ def _conserved(coalitions: Sequence[Metric], credits: Sequence[Metric]) -> list[
 
 def interaction_chart(view: View) -> Markup:
     """Pairwise interactions: above zero two agents are worth more together, below they get into each other's way."""
+    found = list(view.results.all("interaction"))
     groups = {
-        _and(m.agent): [Bar(7, m.estimate, f"interaction of {_and(m.agent)}, baseline {m.key}")]
-        for m in view.results.all("interaction")
+        _against(_and(m.agent), m, found): [Bar(7, m.estimate, f"interaction of {_and(m.agent)}, baseline {m.key}")]
+        for m in found
     }
-    return bars(groups, label_width=140) if groups else Markup()
+    return bars(groups, label_width=_room(140, found)) if groups else Markup()
 
 
 def _swaps(view: View) -> Table | None:
