@@ -11,7 +11,7 @@ import tyro
 from potluck.rpc.console import output_may_end
 from potluck.rpc.errors import PotluckError
 from potluck.rpc.logs import configure_logs
-from potluck_envs.errors import InvalidField
+from potluck_envs.errors import GameUnavailable, InvalidField
 from potluck_envs.registry import Registry
 
 PROG = "potluck-envs"
@@ -123,6 +123,8 @@ def main(args: list[str] | None = None) -> None:
 def _facts(registry: Registry, name: str) -> str:
     try:
         info = registry.library(name).info
+    except GameUnavailable as error:
+        return f"not here: {error.message}"
     except PotluckError as error:
         return f"broken: {error.message}"
     library = f"library {info.library_digest[:12]}"

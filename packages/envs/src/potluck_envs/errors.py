@@ -34,6 +34,10 @@ class BrokenPlugin(EnvError):
         super().__init__(Reason.INTERNAL, f"the games plug-in {plugin} is broken: {why}", cure, plugin=plugin)
 
 
+class GameUnavailable(EnvError):
+    """A plug-in's game that this machine cannot run, though nothing is wrong with the plug-in."""
+
+
 class InvalidField(EnvError):
     """A field of a command has an unacceptable value."""
 

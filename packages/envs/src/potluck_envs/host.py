@@ -19,7 +19,7 @@ from google.rpc.status_pb2 import Status
 
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck_envs.episode import Episode, Mark
-from potluck_envs.errors import BrokenPlugin, EngineCrashed, EngineTimeout, EnvError
+from potluck_envs.errors import BrokenPlugin, EngineCrashed, EngineTimeout, EnvError, GameUnavailable
 from potluck_envs.forks import Marks
 from potluck_envs.frames import replay_with_frames
 from potluck_envs.recording import begin, library_of
@@ -132,12 +132,12 @@ class Host:
             self._marks.forget(_running(key))
 
     def games(self) -> pb.ListGamesResponse:
-        """Every game of every plug-in that can be loaded."""
+        """Every game of every plug-in that can be played here."""
         response = pb.ListGamesResponse()
         for name in self.registry.names():
             try:
                 response.games.append(self.registry.library(name).info)
-            except BrokenPlugin as error:
+            except (BrokenPlugin, GameUnavailable) as error:
                 log.warning("%s", error)
         return response
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 
 from potluck.env.v1 import env_service_pb2 as pb
-from potluck_envs.errors import BrokenPlugin, UnknownGame
+from potluck_envs.errors import BrokenPlugin, GameUnavailable, UnknownGame
 from potluck_envs.native import NativeGame
 from potluck_optionlib.errors import OptionlibError
 from potluck_optionlib.game import GameProvider, SymbolicGame
@@ -89,7 +89,7 @@ class Registry:
         return list(self._broken.values())
 
     def library(self, name: str) -> Library:
-        """The library of a game. Raises UnknownGame or BrokenPlugin."""
+        """The library of a game. Raises UnknownGame, BrokenPlugin, or GameUnavailable."""
         if name not in self._libraries:
             self._libraries[name] = self._load(name)
         return self._libraries[name]
@@ -103,6 +103,8 @@ class Registry:
             guards = GuardLibrary.parse(provider.guards(name))
             contracts = provider.make(name).contracts_digest
             guards.check(contracts)
+        except GameUnavailable:
+            raise
         except OptionlibError as error:
             raise BrokenPlugin(plugin, f"the guards of {name} do not fit: {error}") from error
         except Exception as error:

@@ -71,6 +71,31 @@ def test_an_old_glibc_is_told_with_the_cure(version, fits):
     return None
 
 
+OLD = """
+import platform
+platform.libc_ver = lambda: ("glibc", "2.31")
+from potluck_envs.errors import GameUnavailable
+from potluck_envs.host import Host
+from potluck_envs.registry import Registry
+try:
+    Registry().library("meltingpot/clean_up")
+except GameUnavailable as error:
+    print(error.reason, error.message)
+print(*[game.name for game in Host(Registry()).games().games])
+"""
+
+
+def test_a_machine_with_an_old_glibc_says_so_when_asked_for_the_game_and_plays_the_others():
+    done = subprocess.run([sys.executable, "-c", OLD], capture_output=True, text=True, check=True)
+    said, games = done.stdout.splitlines()
+    assert said.startswith(
+        "UNSUPPORTED Melting Pot's engine cannot be loaded: this machine has glibc 2.31, dmlab2d needs"
+    )
+    assert "broken" not in said
+    assert "overcooked/forced_coordination" in games
+    assert "meltingpot" not in games
+
+
 @pytest.mark.parametrize(("version", "flags"), [("glibc 2.31", True), ("glibc 2.35", False), ("glibc 2.36", False)])
 def test_setup_leaves_the_engine_out_on_an_old_glibc_and_says_so(tmp_path, version, flags):
     getconf = tmp_path / "getconf"

@@ -16,12 +16,12 @@ from types import ModuleType
 from typing import Any
 
 from potluck.rpc.errors import Reason
-from potluck_envs.errors import EnvError
+from potluck_envs.errors import GameUnavailable
 
 GLIBC = (2, 35)
 
 
-class EngineUnavailable(EnvError):
+class EngineUnavailable(GameUnavailable):
     """Melting Pot's engine is not installed, or cannot be here."""
 
     def __init__(self, why: str, cure: str) -> None:
