@@ -45,7 +45,7 @@ from potluck_audit.foreign.score import Row, score
 from potluck_audit.verdict.checkpoints import read_checkpoints
 
 LAYOUTS = ("cramped_room", "asymmetric_advantages", "coordination_ring", "forced_coordination")
-PILOT_HORIZON, PILOTS, SLACK = 200, 12, 1
+PILOT_HORIZON, PILOTS, MANY_PILOTS, SLACK = 200, 12, 40, 1
 AT_ONCE = 10
 STRETCH = 10
 """Failures of a layout before the next layout has its turn: what is there of a broken-off run is balanced."""
@@ -57,6 +57,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS))
     parser.add_argument("--runs", nargs="+", type=Path, default=[], help="run folders whose last adapters play instead")
     parser.add_argument("--temperature", type=float, default=1.0, help="of the choices of --runs")
+    parser.add_argument("--reach", type=float, default=1.0, help="share of pilot episodes that succeed in the horizon")
+    parser.add_argument("--before", type=float, default=0.8, help="success before a fault is at least so likely")
+    parser.add_argument("--after", type=float, default=0.2, help="success after a fault is at most so likely")
     parser.add_argument("--failures", type=int, default=200, help="injected failures in all, shared among the layouts")
     parser.add_argument("--soups", type=int, default=2, help="soups that make an episode a success")
     parser.add_argument("--continuations", type=int, default=8, help="plays of a prefix at first")
@@ -186,16 +189,17 @@ class Bench:
         self.tally = Tally()
 
     async def horizon(self, team: Team) -> int | None:
-        """Just long enough for the soups; None where the team does not get there in every pilot episode."""
-        pilots = team.specs(range(50_000, 50_000 + PILOTS), PILOT_HORIZON)
+        """Just long enough for the soups in a share of pilot episodes; None where the team does not get there."""
+        reach = self._options.reach
+        pilots = team.specs(range(50_000, 50_000 + (PILOTS if reach == 1 else MANY_PILOTS)), PILOT_HORIZON)
         results = await play(pilots, self._envs, self._policy, self._play)
-        times = [delivered_at(result, self._options.soups) for result in results]
-        late = [time for time in times if time is not None]
-        if len(late) < len(times):
-            print(f"{team.layout}: the team does not always deliver {self._options.soups} soups in time; left out")
+        times = sorted(delivered_at(result, self._options.soups) or PILOT_HORIZON + 1 for result in results)
+        enough = times[max(1, round(reach * len(times))) - 1]
+        if enough > PILOT_HORIZON:
+            print(f"{team.layout}: the team does not deliver {self._options.soups} soups often enough; left out")
             return None
-        print(f"{team.layout}: horizon {max(late) + SLACK}", flush=True)
-        return max(late) + SLACK
+        print(f"{team.layout}: horizon {enough + SLACK}", flush=True)
+        return enough + SLACK
 
     async def answers(self, layout: str) -> None:
         """Locates what is not answered yet."""
@@ -225,7 +229,8 @@ class Bench:
                 reference.spec.episode_id, reference.finished.recording, reference.finished.team_return,
                 team.policies, seed, temperature=self._options.temperature, unit="soups",
             )  # fmt: skip
-            settings = FaultSettings(self._options.soups, seed=self._options.seed)
+            chosen = self._options
+            settings = FaultSettings(chosen.soups, before=chosen.before, after=chosen.after, seed=chosen.seed)
             trace = await walk(case, self._envs)
             for fault in await inject(case, trace, self._envs, self._policy, settings, self.tally):
                 if have < wanted:
