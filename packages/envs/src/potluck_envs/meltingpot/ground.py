@@ -62,13 +62,18 @@ class Ground:
         }
         self._index = {cell: i for i, cell in enumerate(sorted(self.floor))}
         self._steps = _all_steps(list(self._index))
+        self._places = np.array([x + y * level.width for x, y in self._index])
+        """Numbers of the floor's cells, in the order of `_index`."""
         self._near: dict[Cell, int] = {}
         self._views: dict[Stance, int] = {}
         self._shots: dict[Cell, tuple[Sequence[Shot], bytes]] = {}
 
     def mask(self, cells: Iterable[Cell]) -> int:
         """A set of cells as a number."""
-        return sum(self.bit[cell] for cell in set(cells))
+        bit, found = self.bit, 0
+        for cell in cells:
+            found |= bit[cell]
+        return found
 
     def listed(self, mask: int) -> Iterator[Cell]:
         """The cells of a set, in reading order."""
@@ -81,23 +86,27 @@ class Ground:
         """The cells in an agent's window, as the substrate defines it. Walls hide nothing."""
         seen = self._views.get(stance)
         if seen is None:
-            x, y, facing = stance
-            (ax, ay), (rx, ry) = STEPS[facing], STEPS[(facing + 1) % 4]
-            window = self.level.view
-            around = (
-                (x + a * ax + r * rx, y + a * ay + r * ry)
-                for a in range(-window.behind, window.ahead + 1)
-                for r in range(-window.left, window.right + 1)
-            )
-            seen = self._views[stance] = self.mask(cell for cell in around if cell in self.bit)
+            seen = self._views[stance] = self._window(*stance)
         return seen
+
+    def _window(self, x: int, y: int, facing: int) -> int:
+        """A window is a rectangle, cut off at the edges of the map."""
+        (ax, ay), (rx, ry) = STEPS[facing], STEPS[(facing + 1) % 4]
+        level, window = self.level, self.level.view
+        xs = (x + window.ahead * ax + window.right * rx, x - window.behind * ax - window.left * rx)
+        ys = (y + window.ahead * ay + window.right * ry, y - window.behind * ay - window.left * ry)
+        left, right = max(min(xs), 0), min(max(xs), level.width - 1)
+        top, bottom = max(min(ys), 0), min(max(ys), level.height - 1)
+        row = (1 << right + 1) - (1 << left)
+        return sum(row << line * level.width for line in range(top, bottom + 1))
 
     def near(self, cell: Cell) -> int:
         """The cells within `REACH` steps."""
         near = self._near.get(cell)
         if near is None:
-            row = self._steps[self._index[cell]].tolist()
-            near = self._near[cell] = self.mask(c for c, steps in zip(self._index, row, strict=True) if steps <= REACH)
+            flags = np.zeros(len(self.cells), bool)
+            flags[self._places[self._steps[self._index[cell]] <= REACH]] = True
+            near = self._near[cell] = int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
         return near
 
     def steps(self, start: Cell, end: Cell) -> int:
@@ -130,7 +139,7 @@ class Ground:
                 for number, (ahead, right) in enumerate(ray):
                     x, y = target[0] - ahead * ax - right * rx, target[1] - ahead * ay - right * ry
                     passed = [(x + a * ax + r * rx, y + a * ay + r * ry) for a, r in ray[:number]]
-                    if (x, y) in self.floor and all(cell in self.floor for cell in passed):
+                    if self.floor.issuperset([(x, y), *passed]):
                         yield Shot(self.poses[x, y, facing], self.mask(passed))
 
 

@@ -42,6 +42,33 @@ function GameObject:_doOnAllComponents(call)
   return told
 end
 
+function GameObject:_onAdd(state)
+  local heeding = self._heeding
+  if not heeding then
+    heeding = {}
+    for _, part in ipairs(self:inOrder()) do
+      if part.onStateChange then heeding[#heeding + 1] = part end
+    end
+    self._heeding = heeding
+  end
+  for i = 1, #heeding do heeding[i]:onStateChange(self._previousState) end
+end
+
+function GameObject:_onRemove(unique)
+  self._previousState = self._stateManager:deuniquifyState(unique)
+end
+
+local plain = {}
+local strip = StateManager._deuniquifyState
+function StateManager:_deuniquifyState(unique)
+  local state = plain[unique]
+  if not state then
+    state = strip(self, unique)
+    plain[unique] = state
+  end
+  return state
+end
+
 function StateManager:setState(grid, state)
   local known = self._uniqueStates
   if not known then
