@@ -32,6 +32,7 @@ from potluck_optionlib.contracts import (
     Idle,
     Reach,
     Stand,
+    accepts,
 )
 from potluck_optionlib.errors import ContractError
 from potluck_optionlib.executions import NO_FACTS, Execution, Facts, Turn, judge
@@ -101,13 +102,22 @@ class ContractGame(OptionGame):
 
     def feasible(self, agent: int, guards: GuardLibrary) -> list[Instance]:
         """Candidates that no guard forbids and the executor accepts now."""
-        self._known = (agent, {})
-        return [
-            instance
-            for name, contract in self.contracts.items()
-            for instance in contract.instances(self.world, agent)
-            if name == WAIT or (self._allowed(guards, agent, instance) and self._refusal(agent, instance) is None)
-        ]
+        known: dict[Instance, int] = {}
+        self._known = (agent, known)
+        found: list[Instance] = []
+        for name, contract in self.contracts.items():
+            instances = contract.instances(self.world, agent)
+            if name == WAIT:
+                found += instances
+                continue
+            if guards.guards_option(name):
+                instances = [i for i in instances if not guards.forbids(name, self.features(agent, i))]
+            if instances := self._accepted(agent, contract, instances):
+                distances = self._expansion.distances(agent, contract, instances)
+                near = [(i, steps) for i, steps in zip(instances, distances, strict=True) if steps < FAR]
+                known.update(near)
+                found += [instance for instance, _ in near]
+        return found
 
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
         reads = self.contracts[instance.option].reads
@@ -177,13 +187,12 @@ class ContractGame(OptionGame):
         return self.world.observe(agent)
 
     def view(self, agent: int, instance: Instance) -> ItemView:
-        contract, look = self.contracts[instance.option], self.world.look(agent, instance)
-        distance = self._known[1].get(instance) if self._known[0] == agent else None
+        contract, (text, key, greedy) = self.contracts[instance.option], self.world.look(agent, instance)
+        whose, known = self._known
+        distance = known.get(instance) if whose == agent else None
         if distance is None:
             distance = self._expansion.distance(agent, instance)
-        return ItemView(
-            contract.stem, look.text, distance if distance < FAR else -1, look.key or contract.name, look.greedy
-        )
+        return ItemView(contract.stem, text, distance if distance < FAR else -1, key or contract.name, greedy)
 
     def scene(self) -> Scene:
         return self.world.scene()
@@ -193,9 +202,18 @@ class ContractGame(OptionGame):
         agents = [Sprite("agent", p.x, p.y, p.facing, seat, self.world.held(seat)) for seat, p in poses]
         return [*self.world.sprites(), *agents]
 
-    def _allowed(self, guards: GuardLibrary, agent: int, instance: Instance) -> bool:
-        option = instance.option
-        return not (guards.guards_option(option) and guards.forbids(option, self.features(agent, instance)))
+    def _accepted(self, agent: int, contract: Contract[Any], instances: Sequence[Instance]) -> Sequence[Instance]:
+        """Instances of an option other than `wait` that the executor accepts, but for the way there."""
+        if not instances or self.world.away(agent) or self._lacks(agent, contract):
+            return ()
+        if contract.explicit is accepts:
+            return instances
+        return [instance for instance in instances if not contract.explicit(self.world, agent, instance)]
+
+    def _lacks(self, agent: int, contract: Contract[Any]) -> bool:
+        """Are its hands empty that should carry something?"""
+        executor = contract.executor
+        return isinstance(executor, Reach) and executor.carrying and not self.world.held(agent)
 
     def _offered(self, agent: int, instance: Instance) -> bool:
         contract = self.contracts.get(instance.option)
@@ -213,15 +231,12 @@ class ContractGame(OptionGame):
         contract = self.contracts[instance.option]
         if self.world.away(agent):
             return None if instance.option == WAIT else AWAY
-        if isinstance(contract.executor, Reach) and contract.executor.carrying and not self.world.held(agent):
+        if self._lacks(agent, contract):
             return NOTHING_HELD
         reason = contract.explicit(self.world, agent, instance)
         if reason:
             return reason
-        distance = self._expansion.distance(agent, instance)
-        if self._known[0] == agent:
-            self._known[1][instance] = distance
-        return NO_PATH if distance >= FAR else None
+        return NO_PATH if self._expansion.distance(agent, instance) >= FAR else None
 
     def _note_still(self) -> None:
         running = enumerate(self._running)

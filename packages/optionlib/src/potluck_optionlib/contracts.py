@@ -171,7 +171,7 @@ def option(
         promise,
         (*_failures(executor), *failures),
         instances,
-        _accepts,
+        accepts,
         effect,
         executor,
         present,
@@ -190,7 +190,8 @@ def waiting(steps: int = 3, name: str = "wait") -> Contract[Any]:
     )
 
 
-def _accepts(world: Any, agent: int, instance: Instance) -> str | None:
+def accepts(world: Any, agent: int, instance: Instance) -> str | None:
+    """No explicit failure but those that `ContractGame` finds by itself."""
     return None
 
 

@@ -5,10 +5,10 @@ Distances take everybody else to make way, but agents that never move (`still`) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from potluck_optionlib.contracts import NO_PATH, Aim, Contract, Enter, Reach, Stand
 from potluck_optionlib.executions import Turn
@@ -28,7 +28,17 @@ class _Way(NamedTuple):
     """How to stand there, if that matters."""
 
 
+class _Vantage(NamedTuple):
+    """Where an agent looks for ways from."""
+
+    pose: int
+    facing: str
+    field: Field
+
+
 _NOWHERE = _Way(FAR, -1)
+_NO_TURN = ("", FAR)
+_Travel: TypeAlias = Reach | Stand | Aim[Any] | Enter[Any]
 
 
 class Expansion:
@@ -38,6 +48,7 @@ class Expansion:
         self._world, self._contracts, self._grid = world, contracts, grid
         self._areas: dict[Instance, tuple[frozenset[Cell], tuple[int, ...]]] = {}
         self._targets = {text_of(cell): i for cell, i in grid.target_index.items()}
+        self._texts = {cell: text_of(cell) for cell in grid.cells}
         self.still: tuple[int, ...] = ()
         """Agents that never move."""
 
@@ -47,19 +58,24 @@ class Expansion:
         x, y, _ = self._world.pose(agent)
         if isinstance(executor, Enter):
             return (x, y) in self._area(agent, instance, executor)[0]
-        return instance.target == text_of((x, y)) if instance.target else None
+        return instance.target == (self._texts.get((x, y)) or text_of((x, y))) if instance.target else None
 
     def distance(self, agent: int, instance: Instance) -> int:
         """Primitives until the agent is where it can act, others making way; 0 where it need not go anywhere."""
-        executor = self._contracts[instance.option].executor
-        if not isinstance(executor, (Reach, Stand, Aim, Enter)):
-            return 0
-        return self._way(agent, instance, executor, self._grid.pose(self._world.pose(agent))).steps
+        return self.distances(agent, self._contracts[instance.option], (instance,))[0]
 
-    def send(self, agent: int, turn: Turn, executor: Reach | Stand | Aim[Any] | Enter[Any]) -> None:
+    def distances(self, agent: int, contract: Contract[Any], instances: Sequence[Instance]) -> list[int]:
+        """`distance` to instances of one contract."""
+        executor = contract.executor
+        if not isinstance(executor, (Reach, Stand, Aim, Enter)):
+            return [0] * len(instances)
+        vantage = self._vantage(agent, self._grid.pose(self._world.pose(agent)))
+        return [self._way(agent, instance, executor, vantage).steps for instance in instances]
+
+    def send(self, agent: int, turn: Turn, executor: _Travel) -> None:
         """Towards where the executor acts; there: turn, wait until ready, act."""
         walker, instance = turn.walker, turn.execution.instance
-        way = self._way(agent, instance, executor, walker.pose)
+        way = self._way(agent, instance, executor, self._vantage(agent, walker.pose))
         if way.steps >= FAR:
             turn.execution = replace(turn.execution, failed=f"explicit:{NO_PATH}")
             return
@@ -81,8 +97,8 @@ class Expansion:
         else:
             turn.acts_last = False
 
-    def _way(self, agent: int, instance: Instance, executor: Reach | Stand | Aim[Any] | Enter[Any], pose: int) -> _Way:
-        field = self._field(agent)
+    def _way(self, agent: int, instance: Instance, executor: _Travel, vantage: _Vantage) -> _Way:
+        pose, facing, field = vantage
         if isinstance(executor, (Reach, Stand)):
             target = self._target(instance)
             table = field.table(isinstance(executor, Reach) and executor.adjacent)
@@ -91,13 +107,20 @@ class Expansion:
         if isinstance(executor, Enter):
             target = table.nearest(self._area(agent, instance, executor)[1])[pose]
             return _Way(table.row(target)[pose], target)
-        facing = self._grid.facings[pose % len(self._grid.facings)]
+        index, turns = self._grid.target_index, self._grid.motion.turns
         for x, y, wanted in executor.poses(self._world, agent, instance):
-            target = self._grid.target_index.get((x, y))
-            turns = self._grid.motion.turns.get((facing, wanted), ("", FAR))[1] if wanted else 0
-            if target is not None and (steps := table.row(target)[pose] + turns) < FAR:
-                return _Way(steps, target, wanted)
+            target = index.get((x, y))
+            if target is not None:
+                steps = table.row(target)[pose]
+                if wanted:
+                    steps += turns.get((facing, wanted), _NO_TURN)[1]
+                if steps < FAR:
+                    return _Way(steps, target, wanted)
         return _NOWHERE
+
+    def _vantage(self, agent: int, pose: int) -> _Vantage:
+        facings = self._grid.facings
+        return _Vantage(pose, facings[pose % len(facings)], self._field(agent))
 
     def _field(self, agent: int) -> Field:
         """The tables for an agent, agents that never move being closed cells."""

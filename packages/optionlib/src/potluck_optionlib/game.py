@@ -30,8 +30,7 @@ class Activity(StrEnum):
     NOOP = "noop"
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(NamedTuple):
     """An option type bound to one target."""
 
     option: str

@@ -14,6 +14,7 @@ from typing import Any
 from potluck_envs.meltingpot.commons import EAT, TIMEOUT, WAIT_STEPS, Commons, cell_of, eating, zapping
 from potluck_envs.meltingpot.frame import Cell
 from potluck_envs.meltingpot.ground import Ground, Place, ground, middle
+from potluck_envs.meltingpot.sight import Sight
 from potluck_optionlib.contracts import AWAY, Aim, Contract, Enter, option, waiting
 from potluck_optionlib.game import Instance, Observation
 from potluck_optionlib.planners import Pose
@@ -44,6 +45,8 @@ class CleanUp(Commons):
         self._dirt_mask = self.ground.mask(self._dirt_sites)
         self._cleaning = {cell: Instance(CLEAN, text_of(cell)) for cell in self._dirt_sites}
         self._areas = {place.text: place for place in (*self.river, *self.orchard)}
+        self._remembered: list[tuple[Sight | None, tuple[int, int]]] = [(None, (0, 0))] * self.agents
+        """What agents know of the river, with the sight that it was worked out from."""
         self.going = {
             name: tuple(Instance(name, place.text) for place in places)
             for name, places in ((TO_RIVER, self.river), (TO_ORCHARD, self.orchard))
@@ -62,18 +65,20 @@ class CleanUp(Commons):
 
     def dirt_in_reach(self, agent: int) -> Sequence[Instance]:
         """One instance of cleaning for each dirty cell in reach, in reading order."""
-        near = self.state.dirt & self.ground.near(self.cell(agent))
+        near = (self._state or self.state).dirt & self.ground.near(self.cell(agent))
         return [self._cleaning[cell] for cell in self.ground.listed(near)]
 
     def dirty(self, agent: int, instance: Instance) -> bool:
         """Is the cell still dirty?"""
-        return bool(self.state.dirt & self.ground.bit[cell_of(instance.target)])
+        return bool((self._state or self.state).dirt & self.ground.bit[cell_of(instance.target)])
 
     def aims_at_dirt(self, agent: int, instance: Instance) -> Iterator[Pose]:
         """Poses from which the cleaning beam hits a cell now, no other dirt being in its way; the soonest first."""
-        dirt = self.state.dirt
-        shots = self.ground.shots(self.state.sights[agent].stance, cell_of(instance.target))
-        return (shot.pose for shot in shots if not shot.before & dirt)
+        state = self._state or self.state
+        dirt = state.dirt
+        for pose, before in self.ground.shots(state.sights[agent].stance, cell_of(instance.target)):
+            if not before & dirt:
+                yield pose
 
     def area(self, agent: int, instance: Instance) -> frozenset[Cell]:
         """The cells of the stretch that an instance is about."""
@@ -120,9 +125,13 @@ class CleanUp(Commons):
 
     def _remembered_dirt(self, agent: int) -> tuple[int, int]:
         """River cells that an agent has seen, and how many in 100 of them were dirty then."""
-        sight = self.state.sights[agent]
-        known = (sight.seen & self._dirt_mask).bit_count()
-        return known, 100 * (sight.dirt & self._dirt_mask).bit_count() // known if known else 0
+        sight = (self._state or self.state).sights[agent]
+        of, told = self._remembered[agent]
+        if of is not sight:
+            known = (sight.seen & self._dirt_mask).bit_count()
+            told = known, 100 * (sight.dirt & self._dirt_mask).bit_count() // known if known else 0
+            self._remembered[agent] = sight, told
+        return told
 
     # A scripted player: three agents keep the river clean, the others eat, all by what they know.
 

@@ -143,7 +143,7 @@ class Commons(World):
 
     def cell(self, agent: int) -> Cell:
         """Where an agent stands."""
-        x, y, _ = self.state.sights[agent].stance
+        x, y, _ = (self._state or self.state).sights[agent].stance
         return x, y
 
     def mates_in_view(self, agent: int) -> list[Cell]:
@@ -156,20 +156,20 @@ class Commons(World):
 
     def apples_in_reach(self, agent: int) -> Sequence[Instance]:
         """One instance of eating for each apple in reach, in reading order."""
-        near = self.state.apples & self.ground.near(self.cell(agent))
+        near = (self._state or self.state).apples & self.ground.near(self.cell(agent))
         return [self._eating[cell] for cell in self.ground.listed(near)]
 
     def ripe(self, agent: int, instance: Instance) -> bool:
         """Is the apple still there?"""
-        return bool(self.state.apples & self.ground.bit[cell_of(instance.target)])
+        return bool((self._state or self.state).apples & self.ground.bit[cell_of(instance.target)])
 
     def others_in_reach(self, agent: int) -> Sequence[Instance]:
         """One instance of zapping for each other agent in reach."""
         near, sights = self.ground.near(self.cell(agent)), self.state.sights
         return [
             zap
-            for other, zap in enumerate(self._zaps)
-            if other != agent and not sights[other].away and near & self.ground.bit[self.cell(other)]
+            for other, (zap, sight) in enumerate(zip(self._zaps, sights, strict=True))
+            if other != agent and not sight.away and near & self.ground.bit[sight.stance[:2]]
         ]
 
     def victim(self, instance: Instance) -> int:

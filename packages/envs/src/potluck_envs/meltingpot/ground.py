@@ -118,8 +118,7 @@ class Ground:
         shots, order = self._shots.get(target) or self._aimed(target)
         x, y, facing = stance
         start = (self._index[x, y] * len(FACINGS) + facing) * len(shots)
-        for i in order[start : start + len(shots)]:
-            yield shots[i]
+        return map(shots.__getitem__, order[start : start + len(shots)])
 
     def _aimed(self, target: Cell) -> tuple[Sequence[Shot], bytes]:
         """The shots at a cell, and their order by walk and turn for each stance."""

@@ -98,7 +98,7 @@ class Harvest(Commons):
 
     def _left(self, agent: int, patch: str) -> int:
         """Apples of a patch as an agent last saw them; -1 where it has not seen all of its cells."""
-        sight, sites = self.state.sights[agent], self._sites[patch]
+        sight, sites = (self._state or self.state).sights[agent], self._sites[patch]
         return (sight.apples & sites).bit_count() if not sites & ~sight.seen else -1
 
 

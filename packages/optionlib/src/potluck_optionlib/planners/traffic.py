@@ -107,7 +107,8 @@ class _Step:
         self.sequential = not grid.motion.following
         self.cell = [walker.pose // self.size for walker in walkers]
         self.at = {cell: agent for agent, cell in enumerate(self.cell)}
-        self.order = sorted(range(len(walkers)), key=lambda i: (walkers[i].wish is Wish.HOLD, walkers[i].rank, i))
+        ranked = sorted([(walker.wish is Wish.HOLD, walker.rank, i) for i, walker in enumerate(walkers)])
+        self.order = [i for _, _, i in ranked]
         self._restart(frozenset())
 
     def _restart(self, reserved: frozenset[int]) -> None:
@@ -166,6 +167,8 @@ class _Step:
             self.next[agent] = (ACT, walker.pose)
             self.claimed[self.cell[agent]] = agent
             return False
+        if self._first(agent, pusher):
+            return True
         for way, pose in self._choices(agent):
             cell = pose // self.size
             if self._barred(agent, pusher, cell):
@@ -180,6 +183,20 @@ class _Step:
         self.next[agent] = self._turned(agent, pusher, root) if pusher >= 0 else (STAY, walker.pose)
         self.claimed[self.cell[agent]] = agent
         return False
+
+    def _first(self, agent: int, pusher: int) -> bool:
+        """Decides an agent whose first choice by the tables is free, which is most of them; False: it is not."""
+        walker = self.walkers[agent]
+        way, pose = STAY, walker.pose
+        if walker.target >= 0 and walker.wish is not Wish.FIXED:
+            way = self.field.table(walker.adjacent).ways(walker.target)[pose]
+            pose = self.field.after(pose, way)
+        cell = pose // self.size
+        if self._taken(agent, pose) or self._barred(agent, pusher, cell):
+            return False
+        self.claimed[cell] = agent
+        self.next[agent] = (way, pose)
+        return True
 
     def _push(self, other: int, agent: int, root: int) -> bool:
         """Makes another leave its cell. Where nobody can follow, a ring of agents can never turn: none is planned."""
