@@ -2,15 +2,18 @@
 
     python benchmarks/soak.py --decisions 100000 --backbone tiny
 
-Four clients score batches of mixed adapters; between rounds every agent's adapter is replaced and the old one's lease
-ends. Checked on every reply: the digests of base, tokenizer and adapter. Checked at the end: a sample of the answers
-against a fresh backbone in this process that has seen nothing else, the adapters that are still held, and the server's
-memory after the first tenth against the end. Prints one JSON object; exit status 1 if anything is wrong.
+Four clients, two by calls and two by a stream, score batches of mixed adapters. While they do, the next round's
+adapters (rank 16, all linear layers) are published; then the old ones' leases end, and little memory makes the server
+drop them. Checked on every reply: the digests of base, tokenizer and adapter. Checked at the end: a sample of the
+answers against a fresh backbone in this process that has seen nothing else, the adapters that are still leased, and
+that the server's memory has not grown by more than 16 MiB from the end of the first fifth. Prints one JSON object; exit
+status 1 if anything is wrong.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -24,6 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import tyro
+from safetensors.numpy import save
 
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.adapters import adapter_digest
@@ -32,16 +36,21 @@ from potluck_policy_server.backbones.base import BackboneOptions, Query, Scores,
 from potluck_policy_server.conformance import Plan
 from potluck_policy_server.conformance.peer import Peer, adapter, decision, peer
 from potluck_policy_server.conformance.uploads import AdapterFile, random_adapters
+from potluck_policy_server.folder import canonical, linear_shapes
 
-AGENTS, CLIENTS, BATCH, ROUNDS, SAMPLE = 4, 4, 16, 50, 256
+AGENTS, CLIENTS, BATCH, ROUNDS, SAMPLE, RANK = 4, 4, 16, 50, 256, 16
+GROWTH = 16 << 20
+"""Bytes by which the server may grow from the end of the first fifth; what it holds for one adapter is above 3 MB."""
 
 
 class Soak:
     """What was asked, and what came."""
 
-    def __init__(self, address: str, decisions: int) -> None:
+    def __init__(self, address: str, decisions: int, fresh: Any) -> None:
         self.address = address
         self.decisions = decisions
+        self.fresh = fresh
+        """The backbone, loaded here: it says what an adapter looks like, and what the right answers are."""
         self.wrong_digests = 0
         self.answered = 0
         self.files: dict[str, AdapterFile] = {}
@@ -49,46 +58,51 @@ class Soak:
 
     async def run(self, pid: int) -> dict[str, Any]:
         """All rounds."""
-        began, early = time.perf_counter(), 0
+        began, memory = time.perf_counter(), []
+        share = self.decisions // (ROUNDS * CLIENTS * BATCH) + 1
         async with peer(self.address, Plan()) as first:
-            held: list[str] = []
+            held = await self._publish(first, 0)
             for number in range(ROUNDS):
-                digests = await self._replace(first, number, held)
-                share = self.decisions // (ROUNDS * CLIENTS * BATCH) + 1
-                await asyncio.gather(*(self._client(number, client, digests, share) for client in range(CLIENTS)))
-                if number == ROUNDS // 10:
-                    early = resident(pid)
+                digests, leases = list(held), list(held.values())
+                *_, held = await asyncio.gather(
+                    *(self._client(number, client, digests, share) for client in range(CLIENTS)),
+                    self._publish(first, number + 1),
+                )
+                for lease in leases:
+                    await first.client.release(lease)
+                memory.append(resident(pid))
             kept = (await first.client.stub.ListAdapters(pb.ListAdaptersRequest())).adapters
-            leased = sum(bool(one.holders) for one in kept)
+        warm = memory[ROUNDS // 5 - 1]
         return {
             "decisions": self.answered,
             "published": len(self.files),
-            "adapters_leased_at_end": leased,
+            "adapters_held_at_end": len(kept),
+            "adapters_leased_at_end": sum(bool(one.holders) for one in kept),
             "wrong_digests": self.wrong_digests,
             "decisions_per_second": round(self.answered / (time.perf_counter() - began), 1),
-            "server_mib_after_a_tenth": early >> 20,
-            "server_mib_at_end": resident(pid) >> 20,
+            "server_mib_after_a_fifth": round(warm / 2**20, 1),
+            "server_mib_at_most_later": round(max(memory[ROUNDS // 5 :]) / 2**20, 1),
+            "server_mib_at_end": round(memory[-1] / 2**20, 1),
+            "growth_mib": round((memory[-1] - warm) / 2**20, 1),
         }
 
-    async def _replace(self, first: Peer, number: int, held: list[str]) -> list[str]:
-        """New adapters under leases; the leases of the old ones end."""
-        made = await random_adapters(first, [number * AGENTS + agent for agent in range(AGENTS)])
-        assert made is not None
-        digests, old = [], list(held)
-        held.clear()
-        for agent, file in enumerate(made):
+    async def _publish(self, first: Peer, number: int) -> dict[str, str]:
+        """New adapters of all agents: leases by digest."""
+        seeds = [number * AGENTS + agent for agent in range(AGENTS)]
+        made = await random_adapters(first, seeds) if self.fresh.description.tokenizer_digest == "" else None
+        leases = {}
+        for agent, seed in enumerate(seeds):
+            file = made[agent] if made else lora(linear_shapes(self.fresh.files()[0].parent), seed)
             base = first.described.base_digest
             digest, lease = await first.client.publish(f"agent_{agent}", file.config_json, file.data, base)
             self.files[digest] = file
-            digests.append(digest)
-            held.append(lease)
-        for lease in old:
-            await first.client.release(lease)
-        return digests
+            leases[digest] = lease
+        return leases
 
     async def _client(self, number: int, client: int, digests: list[str], batches: int) -> None:
         rng = random.Random(f"{number} {client}")
-        async with peer(self.address, Plan()) as mine:
+        async with peer(self.address, Plan()) as mine, contextlib.AsyncExitStack() as stack:
+            stream = await stack.enter_async_context(await mine.client.stream()) if client % 2 else None
             for _ in range(batches):
                 asked = [
                     decision(
@@ -96,7 +110,7 @@ class Soak:
                     )
                     for _ in range(BATCH)
                 ]
-                reply = await mine.ask(asked)
+                reply = await (stream.choose(pb.ChooseRequest(decisions=asked)) if stream else mine.ask(asked))
                 self._check(mine, asked, reply, rng)
 
     def _check(self, mine: Peer, asked: list[pb.Decision], reply: pb.ChooseResponse, rng: random.Random) -> None:
@@ -110,10 +124,29 @@ class Soak:
                 self.sample.append((question, list(choice.probabilities)))
 
 
-def recompute(soak: Soak, backbone_name: str) -> float:
-    """Largest difference of probabilities between the sample and a fresh backbone, one decision at a time."""
-    fresh: Any = registry.load(BackboneOptions(backbone_name))
-    base, worst = fresh.description.base_digest, 0.0
+def lora(shapes: dict[str, tuple[int, int]], seed: int) -> AdapterFile:
+    """A random adapter of all linear layers."""
+    rng = np.random.default_rng(seed)
+    tensors = {}
+    for module, (out, inner) in shapes.items():
+        name = f"base_model.model.{module}.lora_{{}}.weight"
+        tensors[name.format("A")] = rng.normal(0, inner**-0.5, (RANK, inner)).astype(np.float32)
+        tensors[name.format("B")] = rng.normal(0, 0.1, (out, RANK)).astype(np.float32)
+    config = {
+        "peft_type": "LORA",
+        "r": RANK,
+        "lora_alpha": 2 * RANK,
+        "target_modules": sorted({module.rpartition(".")[2] for module in shapes}),
+        "bias": "none",
+        "task_type": "CAUSAL_LM",
+    }
+    return AdapterFile(canonical(config), save(tensors, {"format": "pt"}))
+
+
+def recompute(soak: Soak) -> float:
+    """Largest difference of probabilities between the sample and the fresh backbone, one decision at a time."""
+    fresh, worst = soak.fresh, 0.0
+    base = fresh.description.base_digest
     for question, found in soak.sample:
         file = soak.files[question.policy.adapter]
         config = json.loads(file.config_json)
@@ -146,14 +179,14 @@ def main(decisions: int = 100_000, backbone: str = "tiny", adapter_memory: int =
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        soak = Soak(process.stdout.readline().split()[-1], decisions)
+        soak = Soak(process.stdout.readline().split()[-1], decisions, registry.load(BackboneOptions(backbone)))
         result = asyncio.run(soak.run(process.pid))
     finally:
         process.terminate()
         process.wait(30)
-    result |= {"recomputed": len(soak.sample), "worst_difference": recompute(soak, backbone)}
-    growth = result["server_mib_at_end"] - result["server_mib_after_a_tenth"]
-    wrong = result["wrong_digests"] or result["worst_difference"] > 1e-4 or growth > 64
+    result |= {"recomputed": len(soak.sample), "worst_difference": recompute(soak)}
+    wrong = result["wrong_digests"] or result["worst_difference"] > 1e-4 or result["growth_mib"] * 2**20 > GROWTH
+    wrong = wrong or result["adapters_leased_at_end"] != AGENTS
     print(json.dumps({**result, "backbone": backbone, "verdict": "wrong" if wrong else "right"}))
     raise SystemExit(1 if wrong else 0)
 

@@ -5,6 +5,7 @@ import pickle
 
 import grpc
 import pytest
+from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from potluck.common.v1.common_pb2 import ErrorReason
@@ -137,3 +138,19 @@ async def test_without_the_edge_the_text_would_leak():
         with pytest.raises(grpc.aio.AioRpcError, match=SECRET):
             await call(channel, "UnaryUnary", b"crash", security=Security())
     await server.stop(None)
+
+
+def test_a_hint_when_to_try_again_travels_in_both_forms():
+    status = PotluckError(Reason.OVERLOADED, "full", "wait", retry_after_s="1.250").status()
+    hint = RetryInfo()
+    assert [detail.Unpack(hint) for detail in status.details] == [False, True]
+    assert hint.retry_delay.ToMilliseconds() == 1250
+    assert from_status(status).retry_after_s == 1.25
+    assert len(PotluckError(Reason.OVERLOADED, "full").status().details) == 1
+
+
+@pytest.mark.parametrize("value", ["soon", "nan", "inf", "-1", "1e300", ""])
+def test_a_hint_that_is_none_is_left_out(value):
+    error = PotluckError(Reason.OVERLOADED, "full", retry_after_s=value)
+    assert error.retry_after_s is None
+    assert len(error.status().details) == 1

@@ -11,6 +11,7 @@ from typing import NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import grpc
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
@@ -22,6 +23,7 @@ from potluck.common.v1 import common_pb2
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck.policy.v1 import policy_service_pb2_grpc as rpc
 from potluck.rpc.channel import connect
+from potluck.rpc.limits import CLIENT_OPTIONS
 from potluck_policy_server.backbones import causal_lm
 from potluck_policy_server.backbones.base import Adapter, BackboneOptions, Query, Upload
 from potluck_policy_server.serving import started
@@ -126,8 +128,10 @@ def upload_of(backbone, files, agent="agent_0"):
 class Client:
     """The RPCs, in few words."""
 
-    def __init__(self, address):
-        self.channel = connect(address)
+    def __init__(self, address, apart=False):
+        """`apart`: over a connection of its own, as from another process."""
+        own = [*CLIENT_OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
+        self.channel = grpc.aio.insecure_channel(address, own) if apart else connect(address)
         self.stub = rpc.PolicyServiceStub(self.channel)
 
     async def publish(self, files, agent="agent_0", base=None, sha256=None, size=None, chunk=1 << 20):

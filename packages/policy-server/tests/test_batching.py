@@ -231,3 +231,92 @@ async def test_an_internal_fault_hides_its_text(kit, backbone, monkeypatch):
         assert caught.value.reason == "INTERNAL"
         assert "secret" not in caught.value.message
         assert (await client.choose([kit.decision(kit.prompt(0))])).choices
+
+
+async def test_a_flood_gives_way_to_a_client_with_little(make, slow):
+    """The queue is full of one client's requests: another's finds a place, and the flood's newest is refused."""
+    batcher = make(max_queue=8, merge_below=1)
+    slow.gate.clear()
+    first = asyncio.create_task(batcher.submit(["x"], "flood", None))
+    await until(lambda: slow.threads)
+    flood = [asyncio.create_task(batcher.submit([f"f{n}"], "flood", None)) for n in range(8)]
+    await until(lambda: batcher.waiting == 8)
+    with pytest.raises(Overloaded):  # who floods is refused
+        await batcher.submit(["f8"], "flood", None)
+    other = asyncio.create_task(batcher.submit(["o"], "other", None))
+    with pytest.raises(Overloaded) as caught:
+        await flood[7]
+    assert caught.value.retry_after_s > 0
+    slow.gate.set()
+    await asyncio.gather(first, other, *flood[:7])
+    assert [name for part in slow.batches for name in part] == ["x", "f0", "o", *(f"f{n}" for n in range(1, 7))]
+    assert batcher.stats.refused == 2
+
+
+async def test_a_patient_request_waits_outside_and_comes_in(make, slow):
+    batcher = make(max_queue=4, merge_below=1)
+    slow.gate.clear()
+    first = asyncio.create_task(batcher.submit(["x"], "a", None))
+    await until(lambda: slow.threads)
+    inside = asyncio.create_task(batcher.submit(["1"] * 4, "a", None))
+    await until(lambda: batcher.waiting == 4)
+    outside = [asyncio.create_task(batcher.submit([n] * 3, "a", None, patient=True)) for n in range(4)]
+    late = asyncio.create_task(batcher.submit(["late"], "a", asyncio.get_running_loop().time() + 0.02, patient=True))
+    with pytest.raises(DeadlinePassed):
+        await late
+    await until(lambda: batcher.stats.held_back == 5)
+    outside[1].cancel()
+    with pytest.raises(Overloaded):  # it can never come in
+        await batcher.submit(["9"] * 5, "a", None, patient=True)
+    slow.gate.set()
+    answers = await asyncio.gather(first, inside, *(outside[n] for n in (0, 2, 3)))
+    assert [len(part) for part in answers] == [1, 4, 3, 3, 3]
+    assert sum(len(part) for part in slow.batches) == 14
+
+
+async def test_the_hint_follows_the_rate(make, slow):
+    batcher = make(max_queue=100)
+    await batcher.submit(["x"], "a", None)
+    batcher._rate = 50.0
+    slow.gate.clear()
+    first = asyncio.create_task(batcher.submit(["x"], "a", None))
+    await until(lambda: batcher.stats.batches == 2)
+    waiting = asyncio.create_task(batcher.submit(["1"] * 100, "a", None))
+    await until(lambda: batcher.waiting == 100)
+    with pytest.raises(Overloaded) as caught:
+        await batcher.submit(["2"], "a", None)
+    assert caught.value.retry_after_s == pytest.approx(2.0)
+    slow.gate.set()
+    await asyncio.gather(first, waiting)
+
+
+async def test_a_client_with_sixty_four_requests_does_not_starve_one_with_one(kit, monkeypatch):
+    """Over real connections: the one request of a client that comes last is among the next to be scored."""
+    from potluck.policy.v1 import policy_service_pb2 as pb
+    from potluck_policy_server.backbones import registry
+    from potluck_policy_server.backbones.base import BackboneOptions
+    from potluck_policy_server.service import ServiceOptions
+
+    tables, gate, order = registry.load(BackboneOptions("tabular")), threading.Event(), []
+    inner = tables.score
+
+    def score(prepared):
+        assert gate.wait(20)
+        order.append(len(prepared))
+        return inner(prepared)
+
+    monkeypatch.setattr(tables, "score", score)
+    options = ServiceOptions(batching=BatchOptions(merge_below=1))
+    async with kit.server(tables, options) as (client, service, server):
+        flood, other = (kit.client(server.address, apart=True) for _ in range(2))
+        many = [asyncio.create_task(flood.choose([kit.decision(kit.prompt(0))] * 2)) for _ in range(64)]
+        await until(lambda: service.batcher.waiting == 126)
+        one = asyncio.create_task(other.choose([kit.decision(kit.prompt(1))] * 3))
+        await until(lambda: service.batcher.waiting == 129)
+        gate.set()
+        await asyncio.gather(*many, one)
+        assert order.index(3) <= 2
+        assert len(order) == 65
+        for each in (flood, other):
+            await each.channel.close()
+        assert (await client.stub.Describe(pb.DescribeRequest())).backbone == "tabular"

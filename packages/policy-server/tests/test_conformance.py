@@ -6,7 +6,9 @@ import math
 import subprocess
 import sys
 import time
+import unittest
 
+import grpc
 import pytest
 
 from potluck.policy.v1 import policy_service_pb2 as pb
@@ -15,7 +17,16 @@ from potluck.rpc.errors import PotluckError
 from potluck.rpc.server import serve
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import BackboneOptions
-from potluck_policy_server.conformance import Broken, Plan, PolicyConformance, adapters, answers, refusals
+from potluck_policy_server.conformance import (
+    Broken,
+    Plan,
+    PolicyConformance,
+    Skipped,
+    adapters,
+    answers,
+    refusals,
+    streams,
+)
 from potluck_policy_server.conformance.peer import peer
 from potluck_policy_server.conformance.runner import CHECKS, check, table
 from potluck_policy_server.service import PolicyService
@@ -74,6 +85,8 @@ class Faulty(PolicyService):
             reply.base_digest = ""
         if self.fault == "understates its limit":
             reply.max_batch = 8
+        if self.fault in ("hides its streams", "has no streams"):
+            reply.max_in_flight = 0
         return reply
 
     async def Choose(self, request, context):
@@ -90,6 +103,33 @@ class Faulty(PolicyService):
             raise
         self._spoil(asked, reply)
         return reply
+
+    async def ChooseStream(self, requests, context):
+        if self.fault == "has no streams":
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not implemented!")
+        cancelled, kept = [], None
+
+        async def heard():
+            async for request in requests:
+                if request.WhichOneof("action") == "cancel":
+                    cancelled.append(request)
+                yield request
+
+        async for response in super().ChooseStream(heard(), context):
+            if self.fault == "a refusal ends the stream" and response.HasField("failed"):
+                raise PotluckError("INTERNAL", "the stream is at its end")
+            if self.fault == "no answers after a cancellation" and cancelled:
+                continue
+            if self.fault == "answers of another batch" and kept is None and len(response.choose.choices) == 1:
+                kept = response
+                continue
+            if kept is not None and len(response.choose.choices) == 1:
+                kept.choose.CopyFrom(response.choose)
+                yield kept
+                kept = pb.ChooseStreamResponse()
+            yield response
+            if self.fault == "answers twice":
+                yield response
 
     def _mend(self, request):
         for decision in request.decisions:
@@ -177,6 +217,11 @@ FAULTS = [
     ("never hashes", adapters.bad_uploads_are_refused, "a flipped bit must be refused"),
     ("forgets holders", adapters.leases_hold, "is not listed"),
     ("sends any base", adapters.the_base_can_be_fetched, "fetching another base"),
+    ("answers twice", streams.streams_answer_as_calls, "was answered twice"),
+    ("answers of another batch", streams.streams_answer_as_calls, "about other prompts|answered otherwise"),
+    ("hides its streams", streams.streams_answer_as_calls, "max_in_flight is 0, and ChooseStream answers"),
+    ("a refusal ends the stream", streams.streams_refuse_alone, "the stream is at its end"),
+    ("no answers after a cancellation", streams.streams_take_back, "got no answer after"),
 ]
 WITH_WEIGHTS = {"ignores temperatures", "sends any base", "always the best", "the first decision is favoured"}
 
@@ -201,6 +246,27 @@ async def test_each_fault_is_caught_by_its_check(request, monkeypatch, fault, ca
     finally:
         await server.stop(0.0)
         await service.close()
+
+
+async def test_a_server_without_streams_skips_their_checks_and_says_why():
+    service = Faulty(registry.load(BackboneOptions("uniform")))
+    service.fault = "has no streams"
+    service.start()
+    server = await serve(
+        lambda s: rpc.add_PolicyServiceServicer_to_server(service, s), services=[SERVICE], bind="127.0.0.1:0"
+    )
+    results = await check(server.address, SHORT)
+    async with peer(server.address, SHORT) as asked:
+        with pytest.raises(Skipped, match="max_in_flight is 0"):  # what pytest skips a test for
+            await streams.streams_refuse_alone(asked)
+    await server.stop(0.0)
+    await service.close()
+    told = table(server.address, results).splitlines()
+    assert told[-1] == f"{len(CHECKS) - 3} of {len(CHECKS) - 3} checks kept, 3 skipped"
+    assert [line for line in told if line.startswith("skip") and "not offered: max_in_flight is 0" in line] == told[
+        -4:-1
+    ]
+    assert issubclass(Skipped, unittest.SkipTest)
 
 
 def test_every_check_has_a_fault_that_it_catches():

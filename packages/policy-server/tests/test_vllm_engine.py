@@ -5,9 +5,10 @@ import importlib.util
 import numpy as np
 import pytest
 
+from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import LETTERS, WORDS, BackboneOptions
-from potluck_policy_server.errors import UnknownBackbone
+from potluck_policy_server.errors import PromptTooLong, UnknownBackbone
 from potluck_policy_server.folder import linear_shapes
 
 HERE = importlib.util.find_spec("vllm") is not None
@@ -43,6 +44,16 @@ def test_vllm_answers_as_the_torch_engine(kit, tmp_path):
         for a, b in zip(kit.scores(backbone, asked[0]), kit.scores(served, asked[1]), strict=True):
             np.testing.assert_allclose(a.logprobs, b.logprobs, atol=5e-3)
             assert a.adapter_digest == b.adapter_digest
+    for mine, its in zip([None, *ours], [None, *theirs], strict=True):
+        greedy = pb.GenerateRequest(prompt="state hold onion menu", system="serve", max_tokens=8)
+        one, two = backbone.generate(greedy, mine), served.generate(greedy, its)
+        assert one == two
+        drawn = pb.GenerateRequest(prompt="state hold onion menu", max_tokens=8, temperature=1.5, seed=7)
+        assert served.generate(drawn, its) == served.generate(drawn, its)
+        other = pb.GenerateRequest(prompt="state hold onion menu", max_tokens=8, temperature=1.5, seed=8)
+        assert served.generate(drawn, its).text != served.generate(other, its).text
+    with pytest.raises(PromptTooLong):
+        served.generate(pb.GenerateRequest(prompt="go " * 400, max_tokens=200), None)
     served.forget(uploads[0].digest)
     again = kit.scores(served, [kit.query(kit.prompt(1, 4), theirs[0], 0.8, LETTERS)])[0]
     expected = kit.scores(backbone, [kit.query(kit.prompt(1, 4), ours[0], 0.8, LETTERS)])[0]

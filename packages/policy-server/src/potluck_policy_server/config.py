@@ -39,7 +39,10 @@ class ServeConfig(BaseModel):
     max_batch: int = Field(default=512, ge=1)
     """Most decisions in one request, and in one merged batch."""
     max_queue: int = Field(default=4096, ge=1)
-    """Decisions that may wait; beyond them requests are refused as OVERLOADED."""
+    """Decisions that may wait. Beyond them requests are refused as OVERLOADED, those of the client with most first;
+    streams are held back."""
+    max_in_flight: int = Field(default=64, ge=1)
+    """Unanswered batches of one stream; beyond them nothing is read from it."""
     merge_below: int = Field(default=8, ge=1)
     """Requests of at least this many decisions are computed alone, so that their bits depend on nobody else. 1 = never
     merge requests."""

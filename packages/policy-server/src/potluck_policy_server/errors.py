@@ -101,8 +101,24 @@ class Unsupported(PolicyServerError):
 class Overloaded(PolicyServerError):
     """The queue or the adapter memory is full."""
 
-    def __init__(self, message: str, cure: str) -> None:
-        super().__init__(Reason.OVERLOADED, message, cure)
+    def __init__(self, message: str, cure: str, **metadata: object) -> None:
+        super().__init__(Reason.OVERLOADED, message, cure, **metadata)
+
+
+class QueueFull(Overloaded):
+    """There is no place in the queue; nothing was computed."""
+
+    def __init__(self, waiting: int, limit: int, retry_after_s: float) -> None:
+        message = f"{waiting} decisions wait already, the queue holds {limit}"
+        cure = f"try again in {retry_after_s:.2g} s, or start more policy servers"
+        super().__init__(message, cure, retry_after_s=f"{retry_after_s:.3f}", waiting=waiting, limit=limit)
+
+
+class BatchCancelled(PolicyServerError):
+    """The client has taken a batch of its stream back."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(Reason.CANCELLED, f"batch {request_id!r} was cancelled", "", request_id=request_id)
 
 
 class DeadlinePassed(PolicyServerError):

@@ -1,8 +1,12 @@
-"""The gRPC service: checks requests, queues decisions, samples from their distributions, echoes digests."""
+"""The gRPC service: checks requests, queues decisions, samples from their distributions, echoes digests.
+
+Choose and ChooseStream go the same way; a stream's batches are patient where the queue is full (batching.py).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,11 +16,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 from opentelemetry import trace
+from opentelemetry.context import Context
 
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck.policy.v1 import policy_service_pb2_grpc as rpc
 from potluck.telemetry import names
-from potluck.telemetry.context import open_span, start_span
+from potluck.telemetry.context import open_span, parent_of, start_span
 from potluck_policy_server import proof, requests
 from potluck_policy_server.adapters import DEFAULT_TTL_S, AdapterStore
 from potluck_policy_server.backbones.base import Adapter, Backbone, Scores, Upload
@@ -26,6 +31,7 @@ from potluck_policy_server.errors import DeadlinePassed, InvalidRequest, WrongBa
 from potluck_policy_server.folder import file_sha256
 from potluck_policy_server.requests import Asked
 from potluck_policy_server.sampling import choose, uniform
+from potluck_policy_server.streaming import ChoiceStream
 from potluck_policy_server.uploads import CHUNK, receive
 
 T = TypeVar("T")
@@ -38,6 +44,8 @@ class ServiceOptions:
     batching: BatchOptions = field(default_factory=BatchOptions)
     adapter_bytes: int = 1 << 30
     ttl_s: float = DEFAULT_TTL_S
+    max_in_flight: int = 64
+    """Most unanswered batches of one stream."""
     trace_decisions: float = 0.02
     """Share of decisions that get a span of their own."""
 
@@ -51,10 +59,18 @@ class PolicyService(rpc.PolicyServiceServicer):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="scoring")
         self.store = AdapterStore(self._options.adapter_bytes, self._options.ttl_s, self._forget)
         self.batcher = Batcher(backbone, self._thread, self._options.batching)
+        self._streams: set[ChoiceStream] = set()
+        self._draining = False
 
     def start(self) -> None:
         """Begins to serve the queue; needs a running loop."""
         self.batcher.start()
+
+    def drain(self) -> None:
+        """Streams read no more batches and end with their last answer."""
+        self._draining = True
+        for stream in self._streams:
+            stream.drain()
 
     async def close(self) -> None:
         """Ends the queue and the scoring thread."""
@@ -76,16 +92,47 @@ class PolicyService(rpc.PolicyServiceServicer):
             parameters=one.parameters,
             generates=one.generates,
             letters=[pb.LabelToken(label=label, token=token) for label, token in one.letters],
+            max_in_flight=self._options.max_in_flight,
         )
 
     async def Choose(self, request: pb.ChooseRequest, context: Any) -> pb.ChooseResponse:
+        return await self._choose(request, _client(context), _deadline(context))
+
+    async def ChooseStream(
+        self, requests: AsyncIterator[pb.ChooseStreamRequest], context: Any
+    ) -> AsyncIterator[pb.ChooseStreamResponse]:
+        client, end = _client(context), _deadline(context)
+
+        async def work(one: pb.ChooseStreamRequest) -> pb.ChooseResponse:
+            deadline = _sooner(end, one.timeout_ms / 1000 if one.timeout_ms else None)
+            return await self._choose(one.choose, client, deadline, patient=True, parent=parent_of(one.trace))
+
+        stream = ChoiceStream(work, self._options.max_in_flight)
+        if self._draining:
+            stream.drain()
+        self._streams.add(stream)
+        try:
+            async with contextlib.aclosing(stream.answers(requests)) as answers:
+                async for response in answers:
+                    yield response
+        finally:
+            self._streams.discard(stream)
+
+    async def _choose(
+        self,
+        request: pb.ChooseRequest,
+        client: str,
+        deadline: float | None,
+        patient: bool = False,
+        parent: Context | None = None,
+    ) -> pb.ChooseResponse:
         asked = requests.check(request, self.store, self._options.batching.max_batch)
         queries = [one.query for one in asked if one.rule is None]
         base = self._backbone.description
         attributes: dict[str, str | int] = {names.BATCH: len(asked), names.BASE: base.base_digest}
         pinned = self.store.pinned(query.adapter.digest for query in queries if query.adapter)
-        with start_span(names.CHOOSE, attributes), pinned:
-            answers = await self.batcher.submit(queries, _client(context), _deadline(context)) if queries else []
+        with start_span(names.CHOOSE, attributes, parent), pinned:
+            answers = await self.batcher.submit(queries, client, deadline, patient) if queries else []
             rest = iter(answers)
             choices = [
                 self._choice(decision, one, _by_rule(one) if one.rule else next(rest))
@@ -224,6 +271,11 @@ def _client(context: Any) -> str:
 def _deadline(context: Any) -> float | None:
     left = context.time_remaining()
     return None if left is None else asyncio.get_running_loop().time() + left
+
+
+def _sooner(deadline: float | None, seconds: float | None) -> float | None:
+    own = None if seconds is None else asyncio.get_running_loop().time() + seconds
+    return min((one for one in (deadline, own) if one is not None), default=None)
 
 
 @lru_cache(maxsize=256)

@@ -59,6 +59,7 @@ async def started(
             services=[SERVICE],
             bind=bind,
             security=security,
+            on_drain=service.drain,
         )
         try:
             yield server, service
@@ -106,5 +107,6 @@ def service_options(config: ServeConfig) -> ServiceOptions:
         ),
         adapter_bytes=config.adapter_memory * _MIB,
         ttl_s=config.lease_seconds,
+        max_in_flight=config.max_in_flight,
         trace_decisions=config.trace_decisions,
     )

@@ -7,6 +7,7 @@ async with EnvPool(["127.0.0.1:7001"]) as envs, PolicyClient("127.0.0.1:7002") a
     await envs.replay(results[0].finished.recording, frames=True)
 """
 
+from potluck.play.choice_stream import ChoiceStream
 from potluck.play.driver import play
 from potluck.play.errors import DigestMismatch, EpisodeLost
 from potluck.play.policy_client import PolicyClient, adapter_digest
@@ -27,6 +28,7 @@ from potluck.play.specs import (
 )
 
 __all__ = [
+    "ChoiceStream",
     "DecisionRecord",
     "DigestMismatch",
     "EnvPool",

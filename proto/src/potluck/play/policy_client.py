@@ -1,7 +1,7 @@
 """The policy server as a player and a learner see it.
 
-API: `PolicyClient(address, security=None)` with `.stub .address`, `wait_ready`, `describe`, `choose`, `generate`,
-`publish`, `hold`, `release`; `adapter_digest(base_digest, config_json, weights_sha256)`.
+API: `PolicyClient(address, security=None)` with `.stub .address`, `wait_ready`, `describe`, `choose`, `stream`,
+`generate`, `publish`, `hold`, `release`; `adapter_digest(base_digest, config_json, weights_sha256)`.
 """
 
 import hashlib
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from potluck.play.choice_stream import ChoiceStream
 from potluck.play.errors import DigestMismatch
 from potluck.policy.v1.policy_service_pb2 import (
     AdapterHeader,
@@ -25,6 +26,8 @@ from potluck.policy.v1.policy_service_pb2 import (
 from potluck.policy.v1.policy_service_pb2_grpc import PolicyServiceStub
 from potluck.rpc.channel import connect, wait_ready
 from potluck.rpc.errors import PotluckError, Reason, typed_errors
+from potluck.rpc.limits import STREAM_DEADLINE_S
+from potluck.rpc.outgoing import stream_metadata
 from potluck.rpc.security import Security
 
 if TYPE_CHECKING:
@@ -48,7 +51,8 @@ class PolicyClient:
 
     def __init__(self, address: str, security: Security | None = None) -> None:
         self.address = address
-        self._channel = connect(address, security)
+        self._security = Security.from_env() if security is None else security
+        self._channel = connect(address, self._security)
         self.stub = PolicyServiceStub(self._channel)
         self._described: DescribeResponse | None = None
 
@@ -79,6 +83,15 @@ class PolicyClient:
         """Scores a batch of at most the server's `max_batch` decisions."""
         with typed_errors(self._peer):
             return await self.stub.Choose(request, timeout=timeout_s)
+
+    async def stream(self, timeout_s: float = STREAM_DEADLINE_S) -> ChoiceStream:
+        """A stream for many batches at once. Raises UNSUPPORTED where the server offers none."""
+        most = (await self.describe()).max_in_flight
+        if not most:
+            message = f"{self._peer} offers no ChooseStream"
+            raise PotluckError(Reason.UNSUPPORTED, message, "call choose, which every policy server answers")
+        call = self.stub.ChooseStream(metadata=stream_metadata(self._security), timeout=timeout_s)
+        return ChoiceStream(call, self._peer, most)
 
     async def generate(self, request: GenerateRequest, timeout_s: float = 300.0) -> GenerateResponse:
         """Writes a text; the same request gives the same text."""

@@ -99,6 +99,7 @@ class Scorer:
             try:
                 return await self._client.choose(request, max(0.0, end - time.monotonic()))
             except PotluckError as error:
+                pause = max(pause, error.retry_after_s or 0.0)
                 if error.reason != Reason.OVERLOADED or time.monotonic() + pause >= end:
                     raise
             await asyncio.sleep(pause)

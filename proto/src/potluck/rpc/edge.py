@@ -102,16 +102,20 @@ async def _mapped(method: str, context: Context, span: Span | None) -> AsyncIter
         yield
     except grpc.aio.AbortError:
         raise  # abort() works by raising
-    except PotluckError as error:
-        await _abort(method, context, span, error)
-    except grpc.RpcError as error:
-        await _abort(method, context, span, from_rpc(error))
-    except Exception:
-        error_id = uuid.uuid4().hex[:12]
-        _LOG.exception("%s failed, error id %s", method, error_id)
-        cure = "look for the id in the server's log"
-        hidden = PotluckError(Reason.INTERNAL, f"internal error {error_id}", cure, error_id=error_id)
-        await _abort(method, context, span, hidden)
+    except Exception as error:
+        await _abort(method, context, span, as_typed(error, method))
+
+
+def as_typed(error: BaseException, what: str) -> PotluckError:
+    """The error as a client may see it: what is not ours becomes INTERNAL with an id, and its text stays in the log."""
+    if isinstance(error, PotluckError):
+        return error
+    if isinstance(error, grpc.RpcError):
+        return from_rpc(error)
+    error_id = uuid.uuid4().hex[:12]
+    _LOG.error("%s failed, error id %s", what, error_id, exc_info=error)
+    cure = "look for the id in the server's log"
+    return PotluckError(Reason.INTERNAL, f"internal error {error_id}", cure, error_id=error_id)
 
 
 async def _abort(method: str, context: Context, span: Span | None, error: PotluckError) -> None:

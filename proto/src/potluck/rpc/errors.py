@@ -10,7 +10,8 @@ an `ErrorInfo`; a client turns a failed call back into it:
 
 API: `Reason`, `PotluckError(reason, message, cure="", **metadata)` with `.reason .message .cure .metadata .code
 .status()`, `from_status(status)`, `from_rpc(exc, peer="")`, `typed_errors(peer="")`, `draining()`,
-`too_large(size, limit)`, `DOMAIN`.
+`too_large(size, limit)`, `DOMAIN`. Metadata `retry_after_s` also travels as google.rpc.RetryInfo; `.retry_after_s` is
+its number.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from enum import StrEnum
 
 import grpc
 from google.protobuf.any_pb2 import Any
-from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 DOMAIN = "potluck"
@@ -28,6 +29,8 @@ DETAILS_KEY = "grpc-status-details-bin"
 # A status travels in HTTP/2 headers, which peers cap at 8 KiB.
 MESSAGE_CHARS = 1500
 VALUE_CHARS = 800
+LONGEST_RETRY_S = 24 * 3600.0
+"""A longer `retry_after_s` is no hint."""
 
 
 class Reason(StrEnum):
@@ -136,6 +139,15 @@ class PotluckError(Exception):
         """The gRPC code that goes with the reason."""
         return CODES.get(self.reason, grpc.StatusCode.UNKNOWN)
 
+    @property
+    def retry_after_s(self) -> float | None:
+        """Seconds after which the other side thinks that trying again makes sense; None where it says nothing."""
+        try:
+            seconds = float(self.metadata["retry_after_s"])
+        except (KeyError, ValueError):
+            return None
+        return seconds if 0 <= seconds <= LONGEST_RETRY_S else None
+
     def status(self) -> Status:
         """The error as it travels."""
         info = ErrorInfo(reason=self.reason, domain=DOMAIN)
@@ -143,8 +155,14 @@ class PotluckError(Exception):
             info.metadata[key] = _cut(value, VALUE_CHARS)
         detail = Any()
         detail.Pack(info)
+        details = [detail]
+        if (seconds := self.retry_after_s) is not None:
+            hint = RetryInfo()
+            hint.retry_delay.FromNanoseconds(round(seconds * 1e9))
+            details.append(Any())
+            details[-1].Pack(hint)
         number, _ = self.code.value
-        return Status(code=number, message=_cut(self.message, MESSAGE_CHARS), details=[detail])
+        return Status(code=number, message=_cut(self.message, MESSAGE_CHARS), details=details)
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default would call __init__ with the message alone and fail in a worker's result queue.

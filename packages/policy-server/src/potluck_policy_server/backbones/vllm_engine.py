@@ -37,7 +37,7 @@ from potluck_policy_server.backbones.base import (
     Text,
     Upload,
 )
-from potluck_policy_server.errors import UnknownBackbone, Unsupported, WrongWeights
+from potluck_policy_server.errors import UnknownBackbone, WrongWeights
 from potluck_policy_server.folder import base_digest, linear_shapes, sent_files
 
 LARGE_BYTES = 2 << 30
@@ -56,7 +56,8 @@ class VllmBackbone:
 
         self._llm, self._folder, self._options = llm, folder, options
         self._linears = linear_shapes(folder)
-        self._reading = Reading(load_tokenizer(folder, options.name))
+        self._tokenizer = load_tokenizer(folder, options.name)
+        self._reading = Reading(self._tokenizer)
         self._numbers = itertools.count(1)
         self._requests: dict[str, Any] = {}
         self._scratch = Path(tempfile.mkdtemp(prefix="potluck-vllm-"))
@@ -71,6 +72,7 @@ class VllmBackbone:
             context_tokens=int(llm.llm_engine.model_config.max_model_len),
             dtype=options.dtype,
             parameters=sum(out * inner for out, inner in self._linears.values()),
+            generates=True,
             letters=self._reading.letters,
         )
 
@@ -114,7 +116,26 @@ class VllmBackbone:
             shutil.rmtree(request.lora_path, ignore_errors=True)
 
     def generate(self, request: pb.GenerateRequest, adapter: Adapter | None) -> Text:
-        raise Unsupported(self.description.name, "generate text yet")
+        from vllm import SamplingParams
+
+        from potluck_policy_server.lm.generation import prompt_ids
+
+        ids = prompt_ids(self._tokenizer, request, self.description.context_tokens)
+        if adapter is not None:
+            self._ready(adapter)
+        how = SamplingParams(
+            max_tokens=request.max_tokens, temperature=request.temperature, seed=request.seed & ((1 << 63) - 1)
+        )
+        (output,) = self._llm.generate(
+            [_asked(ids, adapter)], [how], lora_request=[self._request(adapter)], use_tqdm=False
+        )
+        wanted = adapter.digest if adapter else ""
+        if (used := _used(output)) != wanted:
+            raise WrongWeights("vLLM wrote the text with other weights than were asked for", wanted, used)
+        one = output.outputs[0]
+        reason = "stop" if one.finish_reason == "stop" else "length"
+        words = self._tokenizer.decode(list(one.token_ids), skip_special_tokens=True)
+        return Text(words, reason, len(ids), len(one.token_ids))
 
     def files(self) -> list[Path]:
         return sent_files(self._folder)
@@ -148,20 +169,19 @@ class VllmBackbone:
 
         if not asked:
             return []
-        prompts = [
-            {"prompt_token_ids": list(ids), "cache_salt": adapter.digest if adapter else "base"}
-            for adapter, ids, _ in asked
-        ]
+        prompts = [_asked(ids, adapter) for adapter, ids, _ in asked]
         how = [SamplingParams(max_tokens=1, temperature=0.0, logprob_token_ids=list(tokens)) for _, _, tokens in asked]
-        loras = [self._requests[adapter.digest] if adapter else None for adapter, _, _ in asked]
+        loras = [self._request(adapter) for adapter, _, _ in asked]
         outputs = self._llm.generate(prompts, how, lora_request=loras, use_tqdm=False)
         found = []
         for output, (_, _, tokens) in zip(outputs, asked, strict=True):
             table = output.outputs[0].logprobs[0]
             logs = np.array([table[token].logprob for token in tokens], np.float64)
-            used = getattr(output, "lora_request", None)
-            found.append((logs, used.lora_name.partition("@")[2] if used else ""))
+            found.append((logs, _used(output)))
         return found
+
+    def _request(self, adapter: Adapter | None) -> Any:
+        return self._requests[adapter.digest] if adapter else None
 
 
 def load(options: BackboneOptions) -> VllmBackbone:
@@ -197,6 +217,17 @@ def load(options: BackboneOptions) -> VllmBackbone:
         logprobs_mode="raw_logprobs",
     )
     return VllmBackbone(folder, options, llm)
+
+
+def _asked(ids: Sequence[int], adapter: Adapter | None) -> dict[str, Any]:
+    """A prompt; the salt keeps adapters' prefixes apart in vLLM's cache."""
+    return {"prompt_token_ids": list(ids), "cache_salt": adapter.digest if adapter else "base"}
+
+
+def _used(output: Any) -> str:
+    """Digest of the adapter that vLLM says it has used; empty for the base."""
+    request = getattr(output, "lora_request", None)
+    return str(request.lora_name.partition("@")[2]) if request else ""
 
 
 def _children(job: Any, node: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ class TestMyServer(PolicyConformance):
 The checks know nothing of how a server is made: any program that speaks potluck.policy.v1 can be asked.
 """
 
-from potluck_policy_server.conformance.peer import Broken, Peer, Plan
+from potluck_policy_server.conformance.peer import Broken, Peer, Plan, Skipped
 from potluck_policy_server.conformance.suite import PolicyConformance
 
-__all__ = ["Broken", "Peer", "Plan", "PolicyConformance"]
+__all__ = ["Broken", "Peer", "Plan", "PolicyConformance", "Skipped"]

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import SkipTest
 
 from potluck.common.v1 import common_pb2
 from potluck.play import PolicyClient
@@ -22,6 +23,10 @@ _ROUGH = ("bfloat16", "float16", "remote")
 
 class Broken(AssertionError):
     """A promise that the server does not keep."""
+
+
+class Skipped(SkipTest):
+    """A promise that this server need not keep, and why; a test of the suite is skipped by it."""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from potluck.rpc.errors import PotluckError
-from potluck_policy_server.conformance import adapters, answers, refusals
-from potluck_policy_server.conformance.peer import Broken, Peer, Plan, peer
+from potluck_policy_server.conformance import adapters, answers, refusals, streams
+from potluck_policy_server.conformance.peer import Broken, Peer, Plan, Skipped, peer
 
 Check = Callable[[Peer], Awaitable[str]]
 
@@ -31,6 +31,9 @@ CHECKS: tuple[Check, ...] = (
     adapters.bad_uploads_are_refused,
     adapters.leases_hold,
     adapters.the_base_can_be_fetched,
+    streams.streams_answer_as_calls,
+    streams.streams_refuse_alone,
+    streams.streams_take_back,
 )
 
 
@@ -40,8 +43,10 @@ class CheckResult(NamedTuple):
     name: str
     kept: bool
     evidence: str
-    """What was compared, or what is broken."""
+    """What was compared, what is broken, or why it was skipped."""
     seconds: float
+    skipped: bool = False
+    """The server need not keep this promise; `kept` is true then."""
 
 
 async def check(address: str, plan: Plan) -> list[CheckResult]:
@@ -51,25 +56,35 @@ async def check(address: str, plan: Plan) -> list[CheckResult]:
 
 
 async def run_one(one: Check, address: str, plan: Plan) -> str:
-    """One check on a fresh connection; raises Broken or PotluckError."""
+    """One check on a fresh connection; raises Broken, Skipped or PotluckError."""
     async with peer(address, plan) as server:
         return await one(server)
 
 
 async def _run(one: Check, server: Peer) -> CheckResult:
     name, began = str(getattr(one, "__name__", one)).replace("_", " "), time.perf_counter()
+    skipped = False
     try:
         kept, evidence = True, await one(server)
+    except Skipped as why:
+        kept, evidence, skipped = True, str(why), True
     except (Broken, PotluckError) as error:
         kept, evidence = False, str(error)
     except Exception as error:
         kept, evidence = False, f"the check met {type(error).__name__}: {error}"
-    return CheckResult(name, kept, evidence, time.perf_counter() - began)
+    return CheckResult(name, kept, evidence, time.perf_counter() - began, skipped)
 
 
 def table(address: str, results: Sequence[CheckResult]) -> str:
     """One line per check."""
     width = max(len(result.name) for result in results)
-    lines = [f"{'ok  ' if r.kept else 'FAIL'}  {r.name:<{width}}  {r.evidence}  ({r.seconds:.1f} s)" for r in results]
-    kept = sum(result.kept for result in results)
-    return "\n".join([address, *lines, f"{kept} of {len(results)} checks kept"])
+    lines = [f"{_mark(r):<4}  {r.name:<{width}}  {r.evidence}  ({r.seconds:.1f} s)" for r in results]
+    tried = [result for result in results if not result.skipped]
+    summary = f"{sum(result.kept for result in tried)} of {len(tried)} checks kept"
+    if len(tried) < len(results):
+        summary += f", {len(results) - len(tried)} skipped"
+    return "\n".join([address, *lines, summary])
+
+
+def _mark(result: CheckResult) -> str:
+    return "skip" if result.skipped else "ok" if result.kept else "FAIL"

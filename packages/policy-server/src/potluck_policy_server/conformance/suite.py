@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
-from potluck_policy_server.conformance import adapters, answers, refusals
+from potluck_policy_server.conformance import adapters, answers, refusals, streams
 from potluck_policy_server.conformance.peer import Plan
 from potluck_policy_server.conformance.runner import Check, run_one
 
@@ -19,7 +19,7 @@ class PolicyConformance:
     """How much to ask."""
 
     def keeps(self, check: Check) -> None:
-        """Raises Broken where the server does not keep a promise."""
+        """Raises Broken where the server does not keep a promise, Skipped where it need not."""
         asyncio.run(run_one(check, self.address, self.plan))
 
     def test_describes_itself(self) -> None:
@@ -75,3 +75,12 @@ class PolicyConformance:
 
     def test_the_base_can_be_fetched(self) -> None:
         self.keeps(adapters.the_base_can_be_fetched)
+
+    def test_streams_answer_as_calls(self) -> None:
+        self.keeps(streams.streams_answer_as_calls)
+
+    def test_streams_refuse_alone(self) -> None:
+        self.keeps(streams.streams_refuse_alone)
+
+    def test_streams_take_back(self) -> None:
+        self.keeps(streams.streams_take_back)

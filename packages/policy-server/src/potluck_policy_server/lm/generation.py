@@ -17,21 +17,27 @@ MOST_NEW = 4096
 
 def generate(host: PeftHost, tokenizer: Any, request: pb.GenerateRequest, adapter: Adapter | None, limit: int) -> Text:
     """Runs in the scoring thread; the same request gives the same text."""
-    if not 1 <= request.max_tokens <= MOST_NEW:
-        raise InvalidRequest("max_tokens", f"{request.max_tokens} is not between 1 and {MOST_NEW}")
-    if not 0 <= request.temperature <= 100:
-        raise InvalidRequest("temperature", f"{request.temperature} is not between 0 and 100")
-    text = chat_prompt(tokenizer, request.system, request.prompt)
-    ids = tokenizer(text, add_special_tokens=not getattr(tokenizer, "chat_template", None)).input_ids
-    if limit and len(ids) + request.max_tokens > limit:
-        raise PromptTooLong(len(ids) + request.max_tokens, limit)
-    if not ids:
-        raise InvalidRequest("prompt", "is empty")
+    ids = prompt_ids(tokenizer, request, limit)
     new = _run(host, tokenizer, ids, request, adapter)
     stop = _stop_ids(host.model, tokenizer)
     finished = bool(new) and new[-1] in stop
     words = tokenizer.decode(new[:-1] if finished else new, skip_special_tokens=True)
     return Text(words, "stop" if finished else "length", len(ids), len(new))
+
+
+def prompt_ids(tokenizer: Any, request: pb.GenerateRequest, limit: int) -> list[int]:
+    """What a request's model reads; raises InvalidRequest or PromptTooLong for what cannot be answered."""
+    if not 1 <= request.max_tokens <= MOST_NEW:
+        raise InvalidRequest("max_tokens", f"{request.max_tokens} is not between 1 and {MOST_NEW}")
+    if not 0 <= request.temperature <= 100:
+        raise InvalidRequest("temperature", f"{request.temperature} is not between 0 and 100")
+    text = chat_prompt(tokenizer, request.system, request.prompt)
+    ids: list[int] = tokenizer(text, add_special_tokens=not getattr(tokenizer, "chat_template", None)).input_ids
+    if limit and len(ids) + request.max_tokens > limit:
+        raise PromptTooLong(len(ids) + request.max_tokens, limit)
+    if not ids:
+        raise InvalidRequest("prompt", "is empty")
+    return ids
 
 
 @torch.inference_mode()

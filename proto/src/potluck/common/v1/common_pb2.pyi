@@ -36,7 +36,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_DRAINING: _ErrorReason.ValueType  # 4
     """The server is draining and takes no new work."""
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 5
-    """The server's queue is full; try again later."""
+    """The server's queue is full; metadata "retry_after_s", where there is one, says in how many seconds to try again."""
     ERROR_REASON_DEADLINE: _ErrorReason.ValueType  # 6
     """The deadline would pass before the work could finish."""
     ERROR_REASON_MESSAGE_TOO_LARGE: _ErrorReason.ValueType  # 7
@@ -94,7 +94,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNKNOWN_AUDIT: _ErrorReason.ValueType  # 62
     """No such audit."""
     ERROR_REASON_CANCELLED: _ErrorReason.ValueType  # 63
-    """The audit was cancelled."""
+    """The audit, or the batch on a stream, was cancelled."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why a request was refused or an episode failed. Travels as google.rpc.ErrorInfo.reason (the name without the
@@ -112,7 +112,7 @@ ERROR_REASON_UNAUTHENTICATED: ErrorReason.ValueType  # 3
 ERROR_REASON_DRAINING: ErrorReason.ValueType  # 4
 """The server is draining and takes no new work."""
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 5
-"""The server's queue is full; try again later."""
+"""The server's queue is full; metadata "retry_after_s", where there is one, says in how many seconds to try again."""
 ERROR_REASON_DEADLINE: ErrorReason.ValueType  # 6
 """The deadline would pass before the work could finish."""
 ERROR_REASON_MESSAGE_TOO_LARGE: ErrorReason.ValueType  # 7
@@ -170,7 +170,7 @@ ERROR_REASON_NEWER_SCHEMA: ErrorReason.ValueType  # 61
 ERROR_REASON_UNKNOWN_AUDIT: ErrorReason.ValueType  # 62
 """No such audit."""
 ERROR_REASON_CANCELLED: ErrorReason.ValueType  # 63
-"""The audit was cancelled."""
+"""The audit, or the batch on a stream, was cancelled."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _LabelScheme:

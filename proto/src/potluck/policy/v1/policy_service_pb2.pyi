@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.rpc import status_pb2 as _status_pb2
 from potluck.common.v1 import common_pb2 as _common_pb2
 import builtins as _builtins
 import sys
@@ -139,6 +140,7 @@ class DescribeResponse(_message.Message):
     PARAMETERS_FIELD_NUMBER: _builtins.int
     GENERATES_FIELD_NUMBER: _builtins.int
     LETTERS_FIELD_NUMBER: _builtins.int
+    MAX_IN_FLIGHT_FIELD_NUMBER: _builtins.int
     backbone: _builtins.str
     """Name given at start-up, e.g. "tiny"."""
     kind: Global___BackboneKind.ValueType
@@ -159,6 +161,8 @@ class DescribeResponse(_message.Message):
     """Parameters of the base."""
     generates: _builtins.bool
     """True where Generate works."""
+    max_in_flight: _builtins.int
+    """Most unanswered batches that a ChooseStream reads; 0 = ChooseStream is not offered."""
     @_builtins.property
     def label_schemes(self) -> _containers.RepeatedScalarFieldContainer[_common_pb2.LabelScheme.ValueType]:
         """Label schemes that requests may name."""
@@ -182,10 +186,11 @@ class DescribeResponse(_message.Message):
         parameters: _builtins.int = ...,
         generates: _builtins.bool = ...,
         letters: _abc.Iterable[Global___LabelToken] | None = ...,
+        max_in_flight: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backbone", b"backbone", "base_digest", b"base_digest", "context_tokens", b"context_tokens", "dtype", b"dtype", "generates", b"generates", "kind", b"kind", "label_scheme", b"label_scheme", "label_schemes", b"label_schemes", "letters", b"letters", "max_batch", b"max_batch", "parameters", b"parameters", "tokenizer_digest", b"tokenizer_digest"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backbone", b"backbone", "base_digest", b"base_digest", "context_tokens", b"context_tokens", "dtype", b"dtype", "generates", b"generates", "kind", b"kind", "label_scheme", b"label_scheme", "label_schemes", b"label_schemes", "letters", b"letters", "max_batch", b"max_batch", "max_in_flight", b"max_in_flight", "parameters", b"parameters", "tokenizer_digest", b"tokenizer_digest"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -354,6 +359,82 @@ class ChooseResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ChooseResponse: _TypeAlias = ChooseResponse  # noqa: Y015
+
+@_typing.final
+class ChooseStreamRequest(_message.Message):
+    """One thing to do on a stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHOOSE_FIELD_NUMBER: _builtins.int
+    CANCEL_FIELD_NUMBER: _builtins.int
+    TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    TRACE_FIELD_NUMBER: _builtins.int
+    cancel: _builtins.str
+    """The request_id of a batch that is not wanted any more: it fails with CANCELLED, unless its answer is on the way."""
+    timeout_ms: _builtins.int
+    """Milliseconds within which a batch must be begun, or it fails with DEADLINE; 0 = the stream's own deadline."""
+    @_builtins.property
+    def choose(self) -> Global___ChooseRequest:
+        """Score a batch. Its request_id is not empty, and not that of another batch without an answer: both end the stream."""
+
+    @_builtins.property
+    def trace(self) -> _common_pb2.TraceContext:
+        """The caller's span."""
+
+    def __init__(
+        self,
+        *,
+        choose: Global___ChooseRequest | None = ...,
+        cancel: _builtins.str = ...,
+        timeout_ms: _builtins.int = ...,
+        trace: _common_pb2.TraceContext | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cancel", b"cancel", "choose", b"choose", "trace", b"trace"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "cancel", b"cancel", "choose", b"choose", "timeout_ms", b"timeout_ms", "trace", b"trace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_action: _TypeAlias = _typing.Literal["choose", "cancel"]  # noqa: Y015
+    _WhichOneofArgType_action: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_action) -> _WhichOneofReturnType_action | None: ...
+
+Global___ChooseStreamRequest: _TypeAlias = ChooseStreamRequest  # noqa: Y015
+
+@_typing.final
+class ChooseStreamResponse(_message.Message):
+    """The answer to one batch of a stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CHOOSE_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """Of the batch."""
+    @_builtins.property
+    def choose(self) -> Global___ChooseResponse:
+        """Answers."""
+
+    @_builtins.property
+    def failed(self) -> _status_pb2.Status:
+        """Why there are none. No decision of this batch was answered."""
+
+    def __init__(
+        self,
+        *,
+        request_id: _builtins.str = ...,
+        choose: Global___ChooseResponse | None = ...,
+        failed: _status_pb2.Status | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["choose", b"choose", "failed", b"failed", "outcome", b"outcome"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choose", b"choose", "failed", b"failed", "outcome", b"outcome", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["choose", "failed"]  # noqa: Y015
+    _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
+
+Global___ChooseStreamResponse: _TypeAlias = ChooseStreamResponse  # noqa: Y015
 
 @_typing.final
 class ScoredChoice(_message.Message):

@@ -45,6 +45,11 @@ class PolicyServiceStub(object):
                 request_serializer=potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseRequest.SerializeToString,
                 response_deserializer=potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseResponse.FromString,
                 _registered_method=True)
+        self.ChooseStream = channel.stream_stream(
+                '/potluck.policy.v1.PolicyService/ChooseStream',
+                request_serializer=potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseStreamRequest.SerializeToString,
+                response_deserializer=potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseStreamResponse.FromString,
+                _registered_method=True)
         self.Generate = channel.unary_unary(
                 '/potluck.policy.v1.PolicyService/Generate',
                 request_serializer=potluck_dot_policy_dot_v1_dot_policy__service__pb2.GenerateRequest.SerializeToString,
@@ -90,6 +95,15 @@ class PolicyServiceServicer(object):
 
     def Choose(self, request, context):
         """Scores and samples a batch of decisions of any mix of adapters.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ChooseStream(self, request_iterator, context):
+        """Scores batches over one stream. Every batch gets exactly one response with its request_id, as soon as it is ready and
+        so in any order; one that fails harms no other. Only max_in_flight unanswered batches are read: where there are more,
+        flow control holds the client back. A server may leave it unimplemented; its max_in_flight is 0 then.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -149,6 +163,11 @@ def add_PolicyServiceServicer_to_server(servicer, server):
                     servicer.Choose,
                     request_deserializer=potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseRequest.FromString,
                     response_serializer=potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseResponse.SerializeToString,
+            ),
+            'ChooseStream': grpc.stream_stream_rpc_method_handler(
+                    servicer.ChooseStream,
+                    request_deserializer=potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseStreamRequest.FromString,
+                    response_serializer=potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseStreamResponse.SerializeToString,
             ),
             'Generate': grpc.unary_unary_rpc_method_handler(
                     servicer.Generate,
@@ -236,6 +255,33 @@ class PolicyService(object):
             '/potluck.policy.v1.PolicyService/Choose',
             potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseRequest.SerializeToString,
             potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ChooseStream(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/potluck.policy.v1.PolicyService/ChooseStream',
+            potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseStreamRequest.SerializeToString,
+            potluck_dot_policy_dot_v1_dot_policy__service__pb2.ChooseStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,

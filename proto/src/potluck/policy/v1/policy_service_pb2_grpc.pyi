@@ -37,6 +37,11 @@ class PolicyServiceStub:
     """What is served."""
     Choose: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.ChooseRequest, _policy_service_pb2.ChooseResponse]
     """Scores and samples a batch of decisions of any mix of adapters."""
+    ChooseStream: _grpc.StreamStreamMultiCallable[_policy_service_pb2.ChooseStreamRequest, _policy_service_pb2.ChooseStreamResponse]
+    """Scores batches over one stream. Every batch gets exactly one response with its request_id, as soon as it is ready and
+    so in any order; one that fails harms no other. Only max_in_flight unanswered batches are read: where there are more,
+    flow control holds the client back. A server may leave it unimplemented; its max_in_flight is 0 then.
+    """
     Generate: _grpc.UnaryUnaryMultiCallable[_policy_service_pb2.GenerateRequest, _policy_service_pb2.GenerateResponse]
     """Generates text."""
     PublishAdapter: _grpc.StreamUnaryMultiCallable[_policy_service_pb2.PublishAdapterRequest, _policy_service_pb2.PublishAdapterResponse]
@@ -59,6 +64,11 @@ class PolicyServiceAsyncStub(PolicyServiceStub):
     """What is served."""
     Choose: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.ChooseRequest, _policy_service_pb2.ChooseResponse]  # type: ignore[assignment]
     """Scores and samples a batch of decisions of any mix of adapters."""
+    ChooseStream: _aio.StreamStreamMultiCallable[_policy_service_pb2.ChooseStreamRequest, _policy_service_pb2.ChooseStreamResponse]  # type: ignore[assignment]
+    """Scores batches over one stream. Every batch gets exactly one response with its request_id, as soon as it is ready and
+    so in any order; one that fails harms no other. Only max_in_flight unanswered batches are read: where there are more,
+    flow control holds the client back. A server may leave it unimplemented; its max_in_flight is 0 then.
+    """
     Generate: _aio.UnaryUnaryMultiCallable[_policy_service_pb2.GenerateRequest, _policy_service_pb2.GenerateResponse]  # type: ignore[assignment]
     """Generates text."""
     PublishAdapter: _aio.StreamUnaryMultiCallable[_policy_service_pb2.PublishAdapterRequest, _policy_service_pb2.PublishAdapterResponse]  # type: ignore[assignment]
@@ -90,6 +100,17 @@ class PolicyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_policy_service_pb2.ChooseResponse, _abc.Awaitable[_policy_service_pb2.ChooseResponse]]:
         """Scores and samples a batch of decisions of any mix of adapters."""
+
+    @_abc_1.abstractmethod
+    def ChooseStream(
+        self,
+        request_iterator: _MaybeAsyncIterator[_policy_service_pb2.ChooseStreamRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_policy_service_pb2.ChooseStreamResponse], _abc.AsyncIterator[_policy_service_pb2.ChooseStreamResponse]]:
+        """Scores batches over one stream. Every batch gets exactly one response with its request_id, as soon as it is ready and
+        so in any order; one that fails harms no other. Only max_in_flight unanswered batches are read: where there are more,
+        flow control holds the client back. A server may leave it unimplemented; its max_in_flight is 0 then.
+        """
 
     @_abc_1.abstractmethod
     def Generate(
