@@ -62,7 +62,7 @@ async def streams_refuse_alone(peer: Peer) -> str:
 async def streams_take_back(peer: Peer) -> str:
     """A batch that is taken back has one answer all the same; a stream that is broken off leaves a sound server."""
     await _offered(peer)
-    many = [decision(seed, 20) for seed in range(peer.largest)]
+    many = [decision(seed, 12) for seed in range(min(peer.plan.decisions, peer.largest))]
     messages = [_choose(f"batch {n}", many) for n in range(min(4, peer.described.max_in_flight))]
     last = messages[-1].choose.request_id
     found = await _exchange(peer, [*messages, pb.ChooseStreamRequest(cancel=last)])
@@ -121,13 +121,11 @@ async def _exchange(peer: Peer, messages: Sequence[pb.ChooseStreamRequest]) -> d
     async with _call(peer) as call:
         sending = asyncio.create_task(_send(call, messages))
         try:
-            async with asyncio.timeout(peer.plan.patience_s):
-                with typed_errors():
-                    while (response := await call.read()) is not grpc.aio.EOF:
-                        if response.request_id in found:
-                            raise Broken(f"{response.request_id!r} of a stream was answered twice")
-                        found[response.request_id] = response
-                await sending
+            with typed_errors():
+                while (response := await asyncio.wait_for(call.read(), peer.plan.patience_s)) is not grpc.aio.EOF:
+                    if response.request_id in found:
+                        raise Broken(f"{response.request_id!r} of a stream was answered twice")
+                    found[response.request_id] = response
         except TimeoutError:
             raise Broken(f"a stream of {len(messages)} messages gave {len(found)} answers and no end") from None
         finally:
