@@ -8,7 +8,7 @@ import pytest
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import LETTERS, WORDS, BackboneOptions
-from potluck_policy_server.errors import PromptTooLong, UnknownBackbone
+from potluck_policy_server.errors import InvalidRequest, PromptTooLong, UnknownBackbone
 from potluck_policy_server.folder import linear_shapes
 
 HERE = importlib.util.find_spec("vllm") is not None
@@ -52,6 +52,9 @@ def test_vllm_answers_as_the_torch_engine(kit, tmp_path):
         assert served.generate(drawn, its) == served.generate(drawn, its)
         other = pb.GenerateRequest(prompt="state hold onion menu", max_tokens=8, temperature=1.5, seed=8)
         assert served.generate(drawn, its).text != served.generate(other, its).text
+    for temperature in (0.001, 2.5):
+        with pytest.raises(InvalidRequest, match="where vLLM samples"):
+            served.generate(pb.GenerateRequest(prompt="go", max_tokens=1, temperature=temperature), None)
     with pytest.raises(PromptTooLong):
         served.generate(pb.GenerateRequest(prompt="go " * 400, max_tokens=200), None)
     served.forget(uploads[0].digest)

@@ -37,12 +37,14 @@ from potluck_policy_server.backbones.base import (
     Text,
     Upload,
 )
-from potluck_policy_server.errors import UnknownBackbone, WrongWeights
+from potluck_policy_server.errors import InvalidRequest, UnknownBackbone, WrongWeights
 from potluck_policy_server.folder import base_digest, linear_shapes, sent_files
 
 LARGE_BYTES = 2 << 30
 """Bases of this many bytes read letters by default, smaller ones words."""
 MAX_RANK = 64
+COLDEST, HOTTEST = 0.01, 2.0
+"""vLLM would raise lower temperatures to the first without a word; higher ones it refuses."""
 LOADED = 8
 _CANARY = 1e-6
 
@@ -120,6 +122,9 @@ class VllmBackbone:
 
         from potluck_policy_server.lm.generation import prompt_ids
 
+        if request.temperature and not COLDEST <= request.temperature <= HOTTEST:
+            message = f"{request.temperature} is not between {COLDEST} and {HOTTEST}, where vLLM samples"
+            raise InvalidRequest("temperature", message, "give 0 for the most probable text")
         ids = prompt_ids(self._tokenizer, request, self.description.context_tokens)
         if adapter is not None:
             self._ready(adapter)
