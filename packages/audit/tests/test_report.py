@@ -326,6 +326,18 @@ def test_seven_agents_fit_a_phone(page, orchard, at_the_river, tmp_path):
     assert (page.errors, outside(page)) == ([], [])
 
 
+@pytest.mark.browser
+def test_agents_are_large_on_a_wide_board_and_stand_in_their_cells(
+    page, orchard, results, at_the_river, replayed, tmp_path
+):
+    shell = "game-replay .moving [data-seat='0'] .shell"
+    share = "e => e.getBoundingClientRect().width * {} / document.querySelector('.board').getBoundingClientRect().width"
+    open_page(page, render(orchard, at_the_river), tmp_path)
+    assert 0.75 < page.eval_on_selector(shell, share.format(30)) < 1, "of its cell, on a board 30 cells wide"
+    open_page(page, render(results, replayed), tmp_path)
+    assert 0.5 < page.eval_on_selector(shell, share.format(5)) < 0.75, "on a small one the thing in its hands has place"
+
+
 WIDEST = """Math.max(...[...document.querySelectorAll('main *')].filter(e => !e.closest('.sr, thead, .minds'))
     .map(e => e.getBoundingClientRect().right))"""
 

@@ -5,6 +5,7 @@
 "use strict";
 const CELL = 40;
 const BASE_MS = 220;
+const WIDE = 16;  // from here on cells are small: agents are drawn larger, and the board gets more of the page
 const AGENTS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a7a00", "#6b6b6b"];
 const esc = (text) => String(text).replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 const agentColour = (seat) => AGENTS[((seat % AGENTS.length) + AGENTS.length) % AGENTS.length];
@@ -59,8 +60,8 @@ const AHEAD = { N: [0, -14], E: [14, 0], S: [0, 14], W: [-14, 0] };
 function chef(s) {
   const turn = TURN[s.facing] ?? 180, [hx, hy] = AHEAD[s.facing] ?? [0, 12], colour = agentColour(s.seat);
   const held = s.held ? `<g class="held" transform="translate(${20 + hx} ${20 + hy}) scale(.8)">${thing(s.held)}</g>` : "";
-  return `<g transform="translate(20 20)"><g transform="rotate(${turn})"><circle cx="-9" cy="-9" r="4" fill="#f0c8a0" stroke="#0005"/><circle cx="9" cy="-9" r="4" fill="#f0c8a0" stroke="#0005"/><path d="M-6-12L0-19L6-12Z" fill="${colour}"/></g>` +
-    `<circle r="13.5" fill="${colour}" stroke="#fff" stroke-width="1.6"/><circle r="8.6" fill="#fff" stroke="#0003"/><text y="4.2" text-anchor="middle" class="seat">${s.seat}</text></g>${held}`;
+  return `<g transform="translate(20 20)"><g transform="rotate(${turn})"><circle cx="-9" cy="-9" r="4" fill="#f0c8a0" stroke="#0005"/><circle cx="9" cy="-9" r="4" fill="#f0c8a0" stroke="#0005"/><path class="nose" d="M-6-12L0-19L6-12Z" fill="${colour}"/></g>` +
+    `<circle class="shell" r="13.5" fill="${colour}" stroke="#fff" stroke-width="1.6"/><circle class="disc" r="8.6" fill="#fff" stroke="#0003"/><text y="4.2" text-anchor="middle" class="seat">${s.seat}</text></g>${held}`;
 }
 function pot(s) {
   const label = s.label || "", fill = label.match(/^(\d+)\s*\/\s*(\d+)$/), cooking = label.match(/^(\d+)/);
@@ -146,6 +147,7 @@ class GameReplay extends HTMLElement {
     this.querySelector(".episode").value = index;
     this.board.setAttribute("viewBox", `0 0 ${e.width * CELL} ${e.height * CELL}`);
     this.board.style.aspectRatio = `${e.width} / ${e.height}`;
+    this.querySelector(".replay").classList.toggle("wide", e.width > WIDE);
     this.querySelector(".floor").innerHTML = e.tiles.map((kind, i) => {
       const x = i % e.width, y = Math.floor(i / e.width);
       return `<g transform="translate(${x * CELL} ${y * CELL})">${tile(e.kinds[kind], x, y)}</g>`;
