@@ -62,15 +62,22 @@ def test_in_clean_up_a_team_that_never_cleans_earns_nothing(clean_up):
 
 
 def revivals(frames, patches):
-    """Patches that had no apple in one frame and some in a later one."""
-    dead, back = set(), []
+    """Patches that had no apple in two frames running and some in a later one.
+
+    The engine draws growth by counts that are a step old: an apple may still grow in the step after the last was eaten.
+    """
+    empty, dead, back = set(), set(), []
     for frame in frames:
         for number, patch in enumerate(patches):
             alive = any(cell in frame.apples for cell in patch)
             if alive and number in dead:
                 back.append((frame.step, number))
-            if not alive:
+            if alive:
+                empty.discard(number)
+            elif number in empty:
                 dead.add(number)
+            else:
+                empty.add(number)
     return back, dead
 
 
