@@ -1,10 +1,12 @@
-"""Seven agents choosing uniformly from menus on Melting Pot, beside the bare engine playing the same actions.
+"""Seven agents choosing uniformly from menus on Melting Pot, beside engines that only play the same actions.
 
     python benchmarks/meltingpot_play.py [--episodes N] [--horizon N]
 
 One core, CPU time. "Play" is state, options and menus as an episode needs them: menus with texts and distances,
 planning for all, effects, records. The engine's share is the time inside its `step`, in this process; the planners'
-share that of the joint plan. Ratios hold on any machine, rates do not.
+share that of the joint plan. Beside it, for the actions of the last episode: "bare" is this package's engine with
+symbolic frames, "raw" the same level without any observation, "stock" the environment that Melting Pot's own builder
+makes and everybody else steps, with its pixels. Ratios hold on any machine, rates do not.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from meltingpot_engine import stock
+
 import potluck_optionlib.contract_game as contract_game
 from potluck_envs.meltingpot import provider
 from potluck_envs.meltingpot.core import Core
 from potluck_envs.meltingpot.engine import Engine
+from potluck_envs.meltingpot.substrates import substrate
 from potluck_optionlib.contract_game import ContractGame
 from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.menus import build_menu
@@ -69,8 +74,19 @@ def bare(name: str, log: tuple[tuple[str, ...], ...], seed: int) -> float:
     return len(log) / (time.process_time() - began)
 
 
+def raw(name: str, log: tuple[tuple[str, ...], ...], seed: int) -> float:
+    """Steps a second of the same level, nothing being looked at."""
+    core, actions = Core(substrate(name), None, False), substrate(name).actions
+    core.start(seed)
+    moves = [bytes(map(actions.index, joint)) for joint in log]
+    began = time.process_time()
+    for joint in moves:
+        core._play(joint)
+    return len(log) / (time.process_time() - began)
+
+
 def measure(name: str, episodes: int, horizon: int) -> None:
-    """Prints one game's line."""
+    """Prints one game's lines."""
     game, guards = provider.make(name), GuardLibrary.parse(provider.guards(name))
     world: Any = game.world
     horizon = horizon or game.spec.default_horizon
@@ -86,13 +102,17 @@ def measure(name: str, episodes: int, horizon: int) -> None:
     spent = time.process_time() - began
     contract_game.plan = plan
     steps, ended = episodes * horizon, outcomes.total()
-    alone = bare(name.rpartition("/")[2], world._engine.actions_so_far, episodes - 1)
+    name_there, log, last = name.rpartition("/")[2], world._engine.actions_so_far, episodes - 1
+    beside = {
+        "bare": bare(name_there, log, last),
+        "raw": raw(name_there, log, last),
+        "stock": stock(substrate(name_there), [list(joint) for joint in log], True),
+    }
     shares = f"engine {engine.spent / spent:.0%}, planners {planner.spent / spent:.0%}"
     late = f"time-outs {outcomes['timeout'] / ended:.2%} of {ended} executions"
-    print(
-        f"{name}: {decisions / spent:.0f} decisions/s, {steps / spent:.0f} joint steps/s, "
-        f"bare engine {alone:.0f} joint steps/s (play/bare {steps / spent / alone:.2f}); {shares}; {late}"
-    )
+    print(f"{name}: {decisions / spent:.0f} decisions/s, {steps / spent:.0f} joint steps/s; {shares}; {late}")
+    told = [f"{kind} {rate:.0f} (play/{kind} {steps / spent / rate:.2f})" for kind, rate in beside.items()]
+    print(f"  joint steps/s of engines alone: {', '.join(told)}", flush=True)
 
 
 def main() -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from potluck_trainer.config import RunConfig, ServicesConfig
 from potluck_trainer.errors import ServiceError
-from potluck_trainer.services import Command, running
+from potluck_trainer.services import Command, env_server, running
 
 SERVICE = """#!{python}
 import os, signal, subprocess, sys, time
@@ -128,3 +129,8 @@ async def test_cancelling_ends_the_services(service, tmp_path):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert gone(pids(tmp_path))
+
+
+def test_the_local_env_server_gets_the_run_s_time_out():
+    args = env_server(RunConfig(services=ServicesConfig(env_workers=3, env_timeout_s=90))).args
+    assert args == ("serve", "--workers", "3", "--timeout", "90")

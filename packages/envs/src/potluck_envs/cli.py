@@ -20,7 +20,13 @@ app = tyro.extras.SubcommandApp()
 
 
 @app.command
-def serve(bind: str = "127.0.0.1:0", workers: int = 0, timeout: float = 30.0, log: LogLevel = "INFO") -> None:
+def serve(
+    bind: str = "127.0.0.1:0",
+    workers: int = 0,
+    timeout: float = 30.0,
+    build_timeout: float = 300.0,
+    log: LogLevel = "INFO",
+) -> None:
     """Serves all installed games over gRPC until SIGTERM or Ctrl-C.
 
     Prints "ready potluck-envs on HOST:PORT" once it can be used. Engines run in worker processes: one that crashes or
@@ -31,12 +37,14 @@ def serve(bind: str = "127.0.0.1:0", workers: int = 0, timeout: float = 30.0, lo
         bind: Address to listen on, HOST:PORT. Port 0 takes any free one.
         workers: Processes that run games; 0 = one per core. Episodes are spread over them.
         timeout: Seconds that one command may take in the engine before its worker is ended.
+        build_timeout: Seconds that an engine may take to be built, before the first episode of a game begins.
         log: Lowest level of log lines on standard error.
     """
     if workers < 0:
         raise InvalidField("--workers", f"{workers} processes", "give 1 or more, or 0 for one per core")
-    if not timeout > 0:
-        raise InvalidField("--timeout", f"{timeout:g} seconds", "give more than 0")
+    for flag, seconds in (("--timeout", timeout), ("--build-timeout", build_timeout)):
+        if not seconds > 0:
+            raise InvalidField(flag, f"{seconds:g} seconds", "give more than 0")
     from potluck.rpc.server import run_until_signal
     from potluck.telemetry import setup
     from potluck_envs.server import env_server
@@ -45,7 +53,7 @@ def serve(bind: str = "127.0.0.1:0", workers: int = 0, timeout: float = 30.0, lo
     setup.configure(PROG)
 
     async def run() -> None:
-        async with env_server(bind, workers, timeout) as server:
+        async with env_server(bind, workers, timeout, build_timeout=build_timeout) as server:
             await run_until_signal(server, PROG)
 
     asyncio.run(run())

@@ -119,5 +119,14 @@ class EngineTimeout(EnvError):
         super().__init__(Reason.ENGINE_TIMEOUT, message, cure, seconds=f"{seconds:g}")
 
 
+class EngineBuildTimeout(EngineTimeout):
+    """The engine was not built in time."""
+
+    def __init__(self, seconds: float) -> None:
+        cure = "start the episode again when the machine is less busy, or serve with a longer --build-timeout"
+        message = f"the engine was not built within {seconds:g} s"
+        EnvError.__init__(self, Reason.ENGINE_TIMEOUT, message, cure, seconds=f"{seconds:g}")
+
+
 def _names(names: Collection[str]) -> str:
     return ", ".join(names)

@@ -23,10 +23,10 @@ from typing import Protocol
 from potluck.env.v1 import env_service_pb2 as pb
 from potluck_envs.errors import EngineCrashed, EngineTimeout, EnvError
 from potluck_envs.host import Job, Result
+from potluck_envs.patience import Limits
 from potluck_envs.worker import HEADER, Ask, Do, Said, pack
 from potluck_envs.worker import main as worker_main
 
-TIMEOUT_SECONDS = 30.0
 START_SECONDS = 90.0
 MAX_PAUSE_SECONDS = 5.0
 
@@ -51,13 +51,13 @@ def default_workers() -> int:
 class Handle:
     """One worker and its successors."""
 
-    def __init__(self, index: int, timeout: float) -> None:
+    def __init__(self, index: int, limits: Limits) -> None:
         self.index = index
         self.keys: dict[int, Owner] = {}
         """Episodes that live here."""
         self.owed = 0
         """Answers that are outstanding."""
-        self._timeout = timeout
+        self._limits, self._timeout = limits, limits.timeout
         self._tickets: dict[int, asyncio.Future[bytes]] = {}
         self._ticket = itertools.count(1)
         self._process: SpawnProcess | None = None
@@ -136,7 +136,10 @@ class Handle:
         """One life of a worker: ends by an exception when its socket closes."""
         ours, theirs = socket.socketpair()
         process = multiprocessing.get_context("spawn").Process(
-            target=worker_main, args=(theirs, log.getEffectiveLevel()), name=f"potluck-env-{self.index}", daemon=True
+            target=worker_main,
+            args=(theirs, log.getEffectiveLevel(), self._limits),
+            name=f"potluck-env-{self.index}",
+            daemon=True,
         )
         process.start()
         theirs.close()
@@ -230,8 +233,8 @@ def _cause(exit_code: int | None) -> str:
 class Pool:
     """All workers of a server."""
 
-    def __init__(self, workers: int = 0, timeout: float = TIMEOUT_SECONDS) -> None:
-        self.workers = [Handle(index, timeout) for index in range(workers or default_workers())]
+    def __init__(self, workers: int = 0, limits: Limits | None = None) -> None:
+        self.workers = [Handle(index, limits or Limits()) for index in range(workers or default_workers())]
         self._keys = itertools.count(1)
         self._games: bytes | None = None
 

@@ -66,12 +66,13 @@ def pack(message: Ask | Said) -> bytes:
     return HEADER.pack(len(body)) + body
 
 
-def main(sock: socket.socket, log_level: int) -> None:
+def main(sock: socket.socket, log_level: int, limits: patience.Limits) -> None:
     """Entry point of the spawned process."""
     # Ctrl-C and kills of the process group are the server's to handle: it drains, and this process goes with it.
     os.setpgrp()
     configure_logs(f"potluck-envs worker {os.getpid()}", logging.getLevelName(log_level))
     threading.Thread(target=_die_with_server, args=(sock.fileno(),), daemon=True).start()
+    patience.allow(limits)
     Worker(sock).serve()
 
 

@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from potluck_envs.errors import EngineCrashed, EngineTimeout
+from potluck_envs.errors import EngineBuildTimeout, EngineCrashed, EngineTimeout
 from potluck_envs.meltingpot.core import Core
 from potluck_envs.meltingpot.engine import Engine
 from potluck_envs.meltingpot.process import ProcessCore
@@ -120,6 +120,21 @@ def test_a_build_that_takes_long_is_said_to_be_no_hang(monkeypatch):
     os.kill(nursery, signal.SIGSTOP)
     ProcessCore(substrate(HARVEST), None, False).start(1)
     assert len(signs) >= 3
+
+
+def test_a_build_beyond_its_own_limit_is_told_with_the_cure_and_the_next_one_works(monkeypatch):
+    from potluck_envs import patience
+    from potluck_envs.meltingpot import process
+
+    ProcessCore(substrate(HARVEST), None, False)
+    monkeypatch.setattr(patience, "_limits", patience.Limits(timeout=60, build=0.3))
+    os.kill(process._nursery._process.pid, signal.SIGSTOP)
+    with pytest.raises(EngineBuildTimeout, match=r"not built within 0.3 s"):
+        ProcessCore(substrate(HARVEST), None, False)
+    monkeypatch.setattr(patience, "_limits", patience.Limits(timeout=60))
+    core = ProcessCore(substrate(HARVEST), None, False)
+    assert core.start(1)
+    assert core._timeout == 50, "an engine gives up before the server gives up on its worker"
 
 
 def test_a_nursery_that_was_killed_is_replaced():

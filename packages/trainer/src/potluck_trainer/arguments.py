@@ -84,6 +84,8 @@ class UpArgs(Frozen):
     """What the policy server loads."""
     env_workers: int = Field(default=2, ge=1)
     """Worker processes of the env server."""
+    env_timeout_s: float = Field(default=30.0, gt=0)
+    """Seconds that the env server gives one command in an engine."""
     logs: Path = Path("runs/logs")
     """Folder of the services' logs."""
 

@@ -98,6 +98,8 @@ class ServicesConfig(Frozen):
 
     env_workers: int = Field(default=2, ge=1)
     """Worker processes of the local env server."""
+    env_timeout_s: float = Field(default=30.0, gt=0)
+    """Seconds that the local env server gives one command in an engine; more where the machine is crowded."""
     start_timeout_s: float = Field(default=180.0, gt=0)
     """How long a local service may take to get ready."""
     threads: int = Field(default=1, ge=1)

@@ -46,7 +46,9 @@ class Command:
 
 
 def env_server(config: RunConfig) -> Command:
-    return Command("potluck-envs", "potluck-envs", ("serve", "--workers", str(config.services.env_workers)))
+    workers, timeout = config.services.env_workers, config.services.env_timeout_s
+    args = ("serve", "--workers", str(workers), "--timeout", f"{timeout:g}")
+    return Command("potluck-envs", "potluck-envs", args)
 
 
 def policy_server(config: RunConfig) -> Command:

@@ -1,6 +1,6 @@
 """The engine processes of one program: a nursery, which has built each substrate once, and its forked children.
 
-    python -m potluck_envs.meltingpot.nursery DESCRIPTOR
+    python -m potluck_envs.meltingpot.nursery DESCRIPTOR SECONDS
 
 A nursery is spawned with an interpreter of its own: no thread, no channel, nothing that a fork could break. It builds
 an engine for the first episode of a substrate and forks for every episode, so that an episode's process shares the
@@ -26,13 +26,13 @@ from potluck_envs.meltingpot.wire import receive, send
 START, ADVANCE, REPLAY, RESEED, FORK, OBSERVE = range(6)
 """What an engine process can be asked; it answers with a change, an observation, the pid of a fork, or None."""
 HANG_SECONDS = 60
-"""After this an engine process ends by itself, should nobody have done it."""
+"""After this an engine process ends by itself, should nobody have done it; SECONDS, if given."""
 
 Options = tuple[str, int | None, bool]
 """Substrate, horizon, stochastic ending."""
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, hang: int = HANG_SECONDS) -> None:
     """Serves requests for engine processes until the program that spawned this one is gone."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -53,7 +53,7 @@ def main(descriptor: int) -> None:
             control.close()
             os.dup2(errors, sys.stderr.fileno())
             os.close(errors)
-            serve(built[options], sock)
+            serve(built[options], sock, hang)
 
 
 def _adopted(control: socket.socket) -> tuple[socket.socket, int]:
@@ -65,7 +65,7 @@ def _adopted(control: socket.socket) -> tuple[socket.socket, int]:
     return socket.socket(fileno=sock), errors
 
 
-def serve(core: Core, sock: socket.socket) -> None:
+def serve(core: Core, sock: socket.socket, hang: int = HANG_SECONDS) -> None:
     """Plays for whoever holds the other end of the socket."""
     try:
         while True:
@@ -73,7 +73,7 @@ def serve(core: Core, sock: socket.socket) -> None:
             if request[0] == FORK:
                 sock = _branch(sock)
                 continue
-            signal.alarm(HANG_SECONDS)
+            signal.alarm(hang)
             answer = _answer(core, *request)
             signal.alarm(0)
             send(sock, answer)
@@ -111,4 +111,4 @@ def _replay(core: Core, agents: int, begun: int, moves: bytes, reseeds: Sequence
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

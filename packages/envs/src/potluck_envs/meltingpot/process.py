@@ -7,6 +7,7 @@ that does not answer in time is killed and raises EngineTimeout; the core is of 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import select
@@ -23,17 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from potluck_envs import patience
-from potluck_envs.errors import EngineCrashed, EngineTimeout
+from potluck_envs.errors import EngineBuildTimeout, EngineCrashed, EngineTimeout
 from potluck_envs.meltingpot import nursery as child
 from potluck_envs.meltingpot import stack
 from potluck_envs.meltingpot.frame import Change
 from potluck_envs.meltingpot.substrates import Substrate
 from potluck_envs.meltingpot.wire import receive, send
 
-TIMEOUT_SECONDS = 25.0
-"""Below the env server's time-out for a whole worker, so that an engine that hangs loses only its own episode."""
-BUILD_SECONDS = 300.0
-"""For the first answer, which waits for a build where the nursery has none of the kind."""
 _SIGN_SECONDS = 1.0
 _TAIL_BYTES = 4000
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -56,7 +53,8 @@ class Nursery:
         stack.lab2d_is_there()
         ours, theirs = socket.socketpair()
         errors = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process)
-        ours.settimeout(BUILD_SECONDS)
+        limit = patience.build_seconds()
+        ours.settimeout(limit)
         with self._lock, theirs:
             try:
                 socket.send_fds(self._running(), [b"+"], [theirs.fileno(), errors.fileno()])
@@ -65,11 +63,11 @@ class Nursery:
                 socket.send_fds(self._running(), [b"+"], [theirs.fileno(), errors.fileno()])
         try:
             send(ours, options)
-            _await(ours, BUILD_SECONDS)
+            _await(ours, limit)
             return ours, receive(ours), errors
         except TimeoutError:
             self._stop()
-            raise EngineTimeout(BUILD_SECONDS) from None
+            raise EngineBuildTimeout(limit) from None
         except (EOFError, OSError) as error:
             raise EngineCrashed(_cause(errors, "it could not be built")) from error
 
@@ -80,7 +78,8 @@ class Nursery:
             self._stop()
             self._control, theirs = socket.socketpair()
             with theirs:
-                command = [sys.executable, "-m", child.__name__, str(theirs.fileno())]
+                hang = max(child.HANG_SECONDS, 2 * math.ceil(patience.step_seconds()))
+                command = [sys.executable, "-m", child.__name__, str(theirs.fileno()), str(hang)]
                 environment = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
                 self._process = subprocess.Popen(
                     command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, env=environment
@@ -108,9 +107,11 @@ class ProcessCore:
         substrate: Substrate,
         horizon: int | None,
         stochastic_ending: bool,
-        timeout: float = TIMEOUT_SECONDS,
+        timeout: float | None = None,
     ) -> None:
-        self._look_after(*_nursery.new((substrate.name, horizon, stochastic_ending)), timeout)
+        """timeout: seconds for one answer; by default those that the env server leaves."""
+        found = _nursery.new((substrate.name, horizon, stochastic_ending))
+        self._look_after(*found, timeout or patience.step_seconds())
 
     @classmethod
     def of(cls, sock: socket.socket, pid: int, errors: IO[bytes], timeout: float) -> ProcessCore:
@@ -185,8 +186,9 @@ def _await(sock: socket.socket, seconds: float) -> None:
     """Until something can be read, saying meanwhile that this is no hang. Raises TimeoutError."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
-    for _ in range(int(seconds / _SIGN_SECONDS)):
-        if poll.poll(1000 * _SIGN_SECONDS):
+    pause = min(seconds, _SIGN_SECONDS)
+    for _ in range(math.ceil(seconds / pause)):
+        if poll.poll(1000 * pause):
             return
         patience.still_busy()
     raise TimeoutError

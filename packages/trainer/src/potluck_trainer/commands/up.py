@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 async def up(args: UpArgs, reporter: Reporter) -> None:
     """Runs until Ctrl-C, or until a service ends by itself."""
-    config = RunConfig(backbone=args.backbone, services=ServicesConfig(env_workers=args.env_workers))
+    services = ServicesConfig(env_workers=args.env_workers, env_timeout_s=args.env_timeout_s)
+    config = RunConfig(backbone=args.backbone, services=services)
     commands = [env_server(config), policy_server(config), audit_server()]
-    async with running(commands, args.logs, config.services.start_timeout_s) as services:
-        env, policy, audit = (service.address for service in services)
-        for service in services:
+    async with running(commands, args.logs, config.services.start_timeout_s) as started:
+        env, policy, audit = (service.address for service in started)
+        for service in started:
             reporter.say(f"{service.command.program:15} {service.address}   log {service.log}")
         reporter.say(f"\npotluck train --backbone {args.backbone} --envs {env} --policy {policy}")
         reporter.say(f"audit server: {audit}. Ctrl-C stops all.")
-        await _first_end(services)
+        await _first_end(started)
 
 
 async def _first_end(services: list[Service]) -> None:
