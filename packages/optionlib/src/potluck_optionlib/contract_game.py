@@ -249,9 +249,10 @@ class ContractGame(OptionGame):
     def _turn(self, seat: int, execution: Execution) -> Turn:
         """What an agent wants of this step."""
         away = self.world.away(seat)
-        pose = -1 if away else self.grid.pose(self.world.pose(seat))
+        stood = None if away else self.world.pose(seat)
+        pose = -1 if stood is None else self.grid.pose(stood)
         walker = Walker(Wish.FIXED, pose, rank=execution.rank, grants=execution.grants)
-        turn = Turn(execution, walker, away=away)
+        turn = Turn(execution, walker, away=away, stood=stood)
         contract = self.contracts.get(execution.instance.option)
         if contract is None:
             turn.primitive = execution.instance.target or self.world.motion.stay
@@ -337,7 +338,7 @@ class ContractGame(OptionGame):
             activity = Activity.INTERACT
         elif turn.away or turn.execution.instance == NOOP:
             activity = Activity.NOOP
-        elif self.world.away(seat) or self.grid.pose(pose) != turn.walker.pose:
+        elif self.world.away(seat) or pose != turn.stood:
             activity = Activity.MOVE
         elif (
             turn.walker.wish is Wish.HOLD or turn.primitive == self.world.motion.stay == turn.execution.instance.target

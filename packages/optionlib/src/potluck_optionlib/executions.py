@@ -8,7 +8,7 @@ from typing import Any
 
 from potluck_optionlib.contracts import Change, Contract
 from potluck_optionlib.game import Ended, Instance
-from potluck_optionlib.planners import Detour, Walker
+from potluck_optionlib.planners import Detour, Pose, Walker
 
 NO_FACTS: Mapping[str, str] = {}
 
@@ -74,6 +74,8 @@ class Turn:
     goal: Collection[tuple[int, int]] = ()
     """Cells that end the execution once one is entered."""
     away: bool = False
+    stood: Pose | None = None
+    """Where the agent stood before the step, unless it was away."""
     before: Facts | None = None
 
 

@@ -5,7 +5,7 @@ Distances take everybody else to make way, but agents that never move (`still`) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -36,6 +36,22 @@ class _Vantage(NamedTuple):
     field: Field
 
 
+class _Area:
+    """The cells that an executor enters."""
+
+    def __init__(self, cells: Collection[Cell], grid: Grid) -> None:
+        self.cells = frozenset(cells)
+        self._targets = tuple(sorted(grid.target_index[cell] for cell in self.cells))
+        self._of: Field | None = None
+        self._nearest: list[int] = []
+
+    def nearest(self, field: Field) -> list[int]:
+        """[pose]: index of the nearest of its cells; those of the field asked for last are kept."""
+        if field is not self._of:
+            self._of, self._nearest = field, field.on.nearest(self._targets)
+        return self._nearest
+
+
 _NOWHERE = _Way(FAR, -1)
 _NO_TURN = ("", FAR)
 _Travel: TypeAlias = Reach | Stand | Aim[Any] | Enter[Any]
@@ -46,7 +62,7 @@ class Expansion:
 
     def __init__(self, world: World, contracts: Mapping[str, Contract[Any]], grid: Grid) -> None:
         self._world, self._contracts, self._grid = world, contracts, grid
-        self._areas: dict[Instance, tuple[frozenset[Cell], tuple[int, ...]]] = {}
+        self._areas: dict[Instance, _Area] = {}
         self._targets = {text_of(cell): i for cell, i in grid.target_index.items()}
         self._texts = {cell: text_of(cell) for cell in grid.cells}
         self.still: tuple[int, ...] = ()
@@ -57,7 +73,7 @@ class Expansion:
         executor = self._contracts[instance.option].executor
         x, y, _ = self._world.pose(agent)
         if isinstance(executor, Enter):
-            return (x, y) in self._area(agent, instance, executor)[0]
+            return (x, y) in self._area(agent, instance, executor).cells
         return instance.target == (self._texts.get((x, y)) or text_of((x, y))) if instance.target else None
 
     def distance(self, agent: int, instance: Instance) -> int:
@@ -86,7 +102,7 @@ class Expansion:
         if isinstance(executor, Stand):
             turn.goal = (self._grid.targets[way.target],)
         elif isinstance(executor, Enter):
-            turn.goal = self._area(agent, instance, executor)[0]
+            turn.goal = self._area(agent, instance, executor).cells
             if arrived:  # There from the start: it ends with this step, whether others make it leave or not.
                 walker.wish, turn.last = Wish.HOLD, True
         elif way.steps > 0:
@@ -105,7 +121,7 @@ class Expansion:
             return _NOWHERE if target is None else _Way(table.row(target)[pose], target)
         table = field.on
         if isinstance(executor, Enter):
-            target = table.nearest(self._area(agent, instance, executor)[1])[pose]
+            target = self._area(agent, instance, executor).nearest(field)[pose]
             return _Way(table.row(target)[pose], target)
         index, turns = self._grid.target_index, self._grid.motion.turns
         for x, y, wanted in executor.poses(self._world, agent, instance):
@@ -140,10 +156,8 @@ class Expansion:
         known = self._targets.get(instance.target)
         return self._grid.target_index.get(cell_of(instance.target)) if known is None else known
 
-    def _area(self, agent: int, instance: Instance, executor: Enter[Any]) -> tuple[frozenset[Cell], tuple[int, ...]]:
-        """An area's cells, and their indices in the grid."""
+    def _area(self, agent: int, instance: Instance, executor: Enter[Any]) -> _Area:
         known = self._areas.get(instance)
         if known is None:
-            cells = frozenset(executor.area(self._world, agent, instance))
-            known = self._areas[instance] = (cells, tuple(sorted(self._grid.target_index[cell] for cell in cells)))
+            known = self._areas[instance] = _Area(executor.area(self._world, agent, instance), self._grid)
         return known

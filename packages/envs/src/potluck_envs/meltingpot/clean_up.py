@@ -44,6 +44,7 @@ class CleanUp(Commons):
         )
         self._dirt_mask = self.ground.mask(self._dirt_sites)
         self._cleaning = {cell: Instance(CLEAN, text_of(cell)) for cell in self._dirt_sites}
+        self._stretches = _masks()
         self._areas = {place.text: place for place in (*self.river, *self.orchard)}
         self._remembered: list[tuple[Sight | None, tuple[int, int]]] = [(None, (0, 0))] * self.agents
         """What agents know of the river, with the sight that it was worked out from."""
@@ -140,7 +141,7 @@ class CleanUp(Commons):
 
     def _drawn(self, agent: int, name: str, place: Place) -> float:
         towards = TO_RIVER if self._cleans(agent) else TO_ORCHARD
-        sight, cells = self.state.sights[agent], _masks()[place.name]
+        sight, cells = (self._state or self.state).sights[agent], self._stretches[place.name]
         things = (sight.dirt if name == TO_RIVER else sight.apples) & cells
         unseen = (cells & ~sight.seen).bit_count()
         return (15.0 if name == towards else 5.0) + min(things.bit_count() + unseen, 9)
