@@ -78,19 +78,26 @@ def test_what_is_said_of_synergy_follows_its_interval(kitchen, low, high, said):
     assert ("no interval" in found) == (low is None)
 
 
-def test_orchards_have_survival_and_roles_beside_the_paper(orchard):
-    part = part_of(orchard)
-    survival, roles = part.tables
+def test_a_commons_without_a_river_has_survival_beside_the_paper(orchard):
+    dry = [m for m in orchard.metrics if m.name != "cleans"]
+    part = part_of(replace(orchard, metrics=dry))
+    survival, _ = part.tables
     assert survival.rows[1][:3] == ["40", "5.4", "4.75"]
     assert [cell.estimate.value if cell.estimate else None for cell in survival.rows[1][3:]] == [3.6, 1.0, None]
+    [reading] = part.readings
+    assert "restraint beside a last apple: not measured" in reading.found.lower()
+    assert "patches-alive.svg" in dict(part.figures)
+
+
+def test_one_with_a_river_has_roles_and_no_patches_of_another_game(orchard):
+    part = part_of(orchard)
+    [roles] = part.tables
     assert [r[1] for r in roles.rows] == ["eat_apple (100.0 % of episodes)"] * 3 + [
         "clean_dirt (100.0 % of episodes)"
     ] * 4
-    assert "eat 30.00 apples together" in part.readings[1].found
-    assert "restraint: not measured" in part.readings[0].found.lower().replace(
-        "restraint beside a last apple", "restraint"
-    )
-    assert "patches-alive.svg" in dict(part.figures)
+    [reading] = part.readings
+    assert "eat 30.00 apples together" in reading.found
+    assert "patches-alive.svg" not in dict(part.figures)
 
 
 def test_runs_that_fit_no_figure_are_refused(kitchen, orchard, tmp_path):

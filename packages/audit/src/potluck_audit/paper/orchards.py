@@ -13,14 +13,16 @@ DASH = "\N{EN DASH}"
 
 
 def orchard(results: SavedResults, team: SavedSet, charts: dict[str, str]) -> Part:
-    """Survival of patches, who eats and who cleans, and where they are."""
-    drawn = [name for name in charts if name in ("patches-alive.svg", "dirt.svg") or name.startswith("visits-trained")]
-    tables = [_survival(results, team), _roles(results, team)]
+    """Survival of patches where there is no river (figure 2), who eats and cleans where there is (3), and where."""
+    river = results.find("cleans", team.name, team.agents[0]) is not None
+    shown = "dirt.svg" if river else "patches-alive.svg"
+    drawn = [name for name in charts if name == shown or name.startswith("visits-trained")]
+    tables = [_roles(results, team)] if river else [_survival(results, team), _roles(results, team)]
     return Part(
         f"Melting Pot, {team.game.rpartition('/')[2]}",
         [table for table in tables if table.rows],
         [(name, charts[name]) for name in drawn],
-        [reading for reading in (_sustained(results, team), _specialised(results, team)) if reading],
+        [reading for reading in (_specialised(results, team) if river else _sustained(results, team),) if reading],
     )
 
 
@@ -48,7 +50,12 @@ def _roles(results: SavedResults, team: SavedSet) -> Grid:
         for agent in team.agents
         if results.find("consumption", team.name, agent)
     ]
-    return Grid("roles", "Roles (figure 3).", ["agent", "role", *(title for _, title in measures)], rows)
+    return Grid(
+        "roles",
+        "Who eats and who cleans (figure 3 for Cleanup).",
+        ["agent", "role", *(title for _, title in measures)],
+        rows,
+    )
 
 
 def _role(results: SavedResults, team: SavedSet, agent: str) -> str:
@@ -78,7 +85,7 @@ def _sustained(results: SavedResults, team: SavedSet) -> Reading | None:
 
 def _specialised(results: SavedResults, team: SavedSet) -> Reading | None:
     eaten = [m for agent in team.agents if (m := results.find("consumption", team.name, agent))]
-    if not eaten or results.find("cleans", team.name, team.agents[0]) is None:
+    if not eaten:
         return None
     total = fsum(m.estimate.value or 0.0 for m in eaten)
     earned = results.find("return", team.name)
