@@ -50,6 +50,7 @@ browser:  ## Debian's Chromium for the report test, where there is none.
 bench: setup  ## Side-by-side speed ratios of this machine.
 	python benchmarks/env_server.py
 	python benchmarks/policy_scoring.py
+	python benchmarks/clients.py
 	python benchmarks/burnin.py
 	python benchmarks/mining.py
 	python benchmarks/menus.py

@@ -1,19 +1,20 @@
 """Throughput and latency of one policy server under 1, 8 and 64 clients, by calls and by streams.
 
     python benchmarks/clients.py
-    python benchmarks/clients.py --backbone smollm2-135m --seconds 20
+    python benchmarks/clients.py --backbone smollm2-135m --requests 64
 
 A server process of its own, and clients in this one, each over a connection of its own. A client by calls asks for
 `batch` decisions and waits for the answer; one by streams keeps `window` such batches in flight on one ChooseStream.
-All rows come from one run, row by row in turn for `repeats` rounds; the best round of each is shown. Latency is from
-the sending of a batch to its answer. Decisions per CPU second are over both processes: on a machine that does other
-things they are what can be compared.
+All rows come from one run and answer the same number of requests, row by row in turn for `repeats` rounds; the best
+round of each is shown. Latency is from the sending of a batch to its answer. Decisions per CPU second are over both
+processes: on a machine that does other things they are what can be compared.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -66,16 +67,16 @@ async def asker(address: str, way: Way) -> AsyncIterator[Ask]:
             yield lambda request: stream.choose(request, 600)
 
 
-async def measure(address: str, pid: int, way: Way, batch: int, seconds: float) -> Row:
-    """All clients for a while."""
+async def measure(address: str, pid: int, way: Way, batch: int, count: int) -> Row:
+    """All clients, until `count` requests are answered."""
     latencies: list[float] = []
     requests = [pb.ChooseRequest(decisions=[decision(97 * n + i, 6) for i in range(batch)]) for n in range(64)]
+    left = itertools.islice(itertools.cycle(requests), count)
 
-    async def work(ask: Ask, number: int, end: float) -> None:
-        while time.perf_counter() < end:
-            number = (number + 1) % len(requests)
+    async def work(ask: Ask) -> None:
+        for request in left:
             began = time.perf_counter()
-            reply = await ask(requests[number])
+            reply = await ask(request)
             latencies.append(time.perf_counter() - began)
             assert len(reply.choices) == batch
 
@@ -83,8 +84,7 @@ async def measure(address: str, pid: int, way: Way, batch: int, seconds: float) 
         asks = [await stack.enter_async_context(asker(address, way)) for _ in range(way.clients)]
         await asyncio.gather(*(ask(requests[0]) for ask in asks))
         began, cpu = time.perf_counter(), cpu_seconds(pid)
-        hands = [(ask, n) for n, ask in enumerate(asks) for _ in range(way.window or 1)]
-        await asyncio.gather(*(work(ask, n, began + seconds) for ask, n in hands))
+        await asyncio.gather(*(work(ask) for ask in asks for _ in range(way.window or 1)))
         done = batch * len(latencies)
         return Row(done / (time.perf_counter() - began), done / (cpu_seconds(pid) - cpu), sorted(latencies))
 
@@ -96,12 +96,12 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + time.process_time()
 
 
-async def run(address: str, pid: int, ways: list[Way], batch: int, seconds: float, repeats: int) -> list[Row]:
+async def run(address: str, pid: int, ways: list[Way], batch: int, count: int, repeats: int) -> list[Row]:
     """The best round of each way."""
     best: dict[Way, Row] = {}
     for _ in range(repeats):
         for way in ways:
-            row = await measure(address, pid, way, batch, seconds)
+            row = await measure(address, pid, way, batch, count)
             if way not in best or row.per_cpu_second > best[way].per_cpu_second:
                 best[way] = row
     return [best[way] for way in ways]
@@ -112,8 +112,8 @@ def main(
     clients: tuple[int, ...] = (1, 8, 64),
     batch: int = 2,
     window: int = 4,
-    seconds: float = 3.0,
-    repeats: int = 3,
+    requests: int = 1000,
+    repeats: int = 2,
 ) -> None:
     """Measure and print a table.
 
@@ -122,7 +122,7 @@ def main(
         clients: numbers of clients.
         batch: decisions per request, as many as a small game's wave has.
         window: batches in flight per stream.
-        seconds: per row and round.
+        requests: per row and round.
         repeats: rounds.
     """
     ways = [
@@ -134,7 +134,7 @@ def main(
     try:
         assert process.stdout is not None
         address = process.stdout.readline().split()[-1]
-        rows = asyncio.run(run(address, process.pid, ways, batch, seconds, repeats))
+        rows = asyncio.run(run(address, process.pid, ways, batch, requests, repeats))
     finally:
         process.terminate()
         process.wait(30)

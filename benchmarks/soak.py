@@ -6,8 +6,8 @@ Four clients, two by calls and two by a stream, score batches of mixed adapters.
 adapters (rank 16, all linear layers) are published; then the old ones' leases end, and little memory makes the server
 drop them. Checked on every reply: the digests of base, tokenizer and adapter. Checked at the end: a sample of the
 answers against a fresh backbone in this process that has seen nothing else, the adapters that are still leased, and
-that the server's memory has not grown by more than 16 MiB from the end of the first fifth. Prints one JSON object; exit
-status 1 if anything is wrong.
+that the server's memory has not grown by more than 16 MiB from the end of the first fifth. Progress goes to standard
+error, one JSON object to standard output; exit status 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import random
 import subprocess
@@ -38,7 +39,7 @@ from potluck_policy_server.conformance.peer import Peer, adapter, decision, peer
 from potluck_policy_server.conformance.uploads import AdapterFile, random_adapters
 from potluck_policy_server.folder import canonical, linear_shapes
 
-AGENTS, CLIENTS, BATCH, ROUNDS, SAMPLE, RANK = 4, 4, 16, 50, 256, 16
+AGENTS, CLIENTS, BATCH, SAMPLE, RANK = 4, 4, 64, 256, 16
 GROWTH = 16 << 20
 """Bytes by which the server may grow from the end of the first fifth; what it holds for one adapter is above 3 MB."""
 
@@ -46,9 +47,10 @@ GROWTH = 16 << 20
 class Soak:
     """What was asked, and what came."""
 
-    def __init__(self, address: str, decisions: int, fresh: Any) -> None:
+    def __init__(self, address: str, decisions: int, rounds: int, fresh: Any) -> None:
         self.address = address
         self.decisions = decisions
+        self.rounds = rounds
         self.fresh = fresh
         """The backbone, loaded here: it says what an adapter looks like, and what the right answers are."""
         self.wrong_digests = 0
@@ -59,10 +61,10 @@ class Soak:
     async def run(self, pid: int) -> dict[str, Any]:
         """All rounds."""
         began, memory = time.perf_counter(), []
-        share = self.decisions // (ROUNDS * CLIENTS * BATCH) + 1
+        share = math.ceil(self.decisions / (self.rounds * CLIENTS * BATCH))
         async with peer(self.address, Plan()) as first:
             held = await self._publish(first, 0)
-            for number in range(ROUNDS):
+            for number in range(self.rounds):
                 digests, leases = list(held), list(held.values())
                 *_, held = await asyncio.gather(
                     *(self._client(number, client, digests, share) for client in range(CLIENTS)),
@@ -71,8 +73,11 @@ class Soak:
                 for lease in leases:
                     await first.client.release(lease)
                 memory.append(resident(pid))
+                if number % 5 == 4:
+                    told = f"{self.answered} decisions, {len(self.files)} adapters, {self.wrong_digests} wrong digests"
+                    print(f"{told}, server {memory[-1] / 2**20:.1f} MiB", file=sys.stderr, flush=True)
             kept = (await first.client.stub.ListAdapters(pb.ListAdaptersRequest())).adapters
-        warm = memory[ROUNDS // 5 - 1]
+        warm = memory[self.rounds // 5 - 1]
         return {
             "decisions": self.answered,
             "published": len(self.files),
@@ -81,7 +86,7 @@ class Soak:
             "wrong_digests": self.wrong_digests,
             "decisions_per_second": round(self.answered / (time.perf_counter() - began), 1),
             "server_mib_after_a_fifth": round(warm / 2**20, 1),
-            "server_mib_at_most_later": round(max(memory[ROUNDS // 5 :]) / 2**20, 1),
+            "server_mib_at_most_later": round(max(memory[self.rounds // 5 :]) / 2**20, 1),
             "server_mib_at_end": round(memory[-1] / 2**20, 1),
             "growth_mib": round((memory[-1] - warm) / 2**20, 1),
         }
@@ -166,12 +171,13 @@ def resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def main(decisions: int = 100_000, backbone: str = "tiny", adapter_memory: int = 8) -> None:
+def main(decisions: int = 100_000, backbone: str = "tiny", rounds: int = 50, adapter_memory: int = 8) -> None:
     """Soak a server of its own.
 
     Args:
         decisions: how many.
         backbone: a name or folder whose base can be fetched, or tabular.
+        rounds: how often all adapters are replaced; at least 5.
         adapter_memory: MiB for adapters; little, so that released ones are dropped.
     """
     command = [sys.executable, "-m", "potluck_policy_server.cli", "serve", "--backbone", backbone]
@@ -179,7 +185,7 @@ def main(decisions: int = 100_000, backbone: str = "tiny", adapter_memory: int =
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        soak = Soak(process.stdout.readline().split()[-1], decisions, registry.load(BackboneOptions(backbone)))
+        soak = Soak(process.stdout.readline().split()[-1], decisions, rounds, registry.load(BackboneOptions(backbone)))
         result = asyncio.run(soak.run(process.pid))
     finally:
         process.terminate()
