@@ -59,6 +59,7 @@ class Way(NamedTuple):
 async def asker(address: str, way: Way) -> AsyncIterator[Ask]:
     """One client."""
     async with grpc.aio.insecure_channel(address, APART) as channel:
+        await asyncio.wait_for(channel.channel_ready(), 300)
         stub = PolicyServiceStub(channel)
         if not way.window:
             yield lambda request: stub.Choose(request, timeout=600)
@@ -102,6 +103,11 @@ async def run(address: str, pid: int, ways: list[Way], batch: int, count: int, r
     for _ in range(repeats):
         for way in ways:
             row = await measure(address, pid, way, batch, count)
+            print(
+                f"{way.clients} by {way.name}: {row.per_cpu_second:.0f} decisions per CPU s",
+                file=sys.stderr,
+                flush=True,
+            )
             if way not in best or row.per_cpu_second > best[way].per_cpu_second:
                 best[way] = row
     return [best[way] for way in ways]
