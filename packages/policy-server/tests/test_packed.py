@@ -9,7 +9,8 @@ from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
 from transformers import AutoModelForCausalLM
 
 from potluck_policy_server.backbones.base import LETTERS, WORDS
-from potluck_policy_server.lm.engine import PackedEngine, Prefix, PrefixCache
+from potluck_policy_server.lm.caches import Prefix, PrefixCache
+from potluck_policy_server.lm.engine import PackedEngine
 
 
 def reference(folder, adapter):

@@ -32,6 +32,14 @@ class ServeConfig(BaseModel):
     """Texts drawn per decision where a remote model (openai:MODEL) lists no log-probabilities."""
     prefix_memory: int = Field(default=256, ge=1)
     """MiB for keys and values of rules that were read already."""
+    reuse_memory: int = Field(default=256, ge=0)
+    """MiB for keys and values of states that were read already: a prompt that begins like an earlier one of the same
+    adapter is computed from where they part. 0 = off."""
+    pack_memory: int = Field(default=1024, ge=0)
+    """A base of at most this many MiB in float32 is kept a second time, laid out for fast products (CPU only)."""
+    deterministic: bool = True
+    """A decision's bits depend on the decision and its weights alone, whatever else is computed with it or was before.
+    Off: attention is a little faster, and the last bits of float32 may differ."""
     adapter_memory: int = Field(default=1024, ge=1)
     """MiB for adapters."""
     lease_seconds: int = Field(default=1800, ge=1)
@@ -44,8 +52,7 @@ class ServeConfig(BaseModel):
     max_in_flight: int = Field(default=64, ge=1)
     """Unanswered batches of one stream; beyond them nothing is read from it."""
     merge_below: int = Field(default=8, ge=1)
-    """Requests of at least this many decisions are computed alone, so that their bits depend on nobody else. 1 = never
-    merge requests."""
+    """Requests of at least this many decisions fill the machine and are computed alone. 1 = never merge requests."""
     window_ms: float = Field(default=1.5, ge=0)
     """How long a small request waits for company when several clients are active."""
     trace_decisions: float = Field(default=0.02, ge=0, le=1)

@@ -44,6 +44,12 @@ class BackboneOptions:
     """Memory for the keys and values of rules that were read already."""
     merge_bytes: int = 64 << 20
     """Adapters of a base smaller than this are merged into a private copy of it (float32 only)."""
+    pack_bytes: int = 1 << 30
+    """Bases smaller than this (in float32) are kept a second time in a layout for fast products (CPU only)."""
+    reuse_bytes: int = 256 << 20
+    """Memory for the keys and values of states that were read already; 0 = every state is computed whole."""
+    deterministic: bool = True
+    """A decision's bits depend on nothing else than the decision and its weights."""
     label_mass: bool = True
     samples: int = 16
     """Texts drawn per decision where a remote model lists no log-probabilities."""

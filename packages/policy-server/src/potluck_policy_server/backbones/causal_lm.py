@@ -27,8 +27,8 @@ from potluck_policy_server.backbones.base import (
 from potluck_policy_server.errors import InvalidRequest, UnknownBackbone
 from potluck_policy_server.folder import base_digest, has_weights, sent_files
 from potluck_policy_server.lm import architecture, lora
-from potluck_policy_server.lm.check import worst_difference
-from potluck_policy_server.lm.engine import Engine, PackedEngine
+from potluck_policy_server.lm.check import independent, worst_difference
+from potluck_policy_server.lm.engine import Engine, EngineOptions, PackedEngine
 from potluck_policy_server.lm.generation import generate
 from potluck_policy_server.lm.loading import check_vocabulary, load_model, load_tokenizer
 from potluck_policy_server.lm.packed import PackedDecoder
@@ -66,7 +66,8 @@ class CausalLm:
         self._host = PeftHost(model)
         self._engine = self._choose_engine()
         config = model.config.get_text_config()
-        head = Head(model.get_output_embeddings().weight.detach(), getattr(config, "final_logit_softcapping", None))
+        weight, cap = model.get_output_embeddings().weight.detach(), getattr(config, "final_logit_softcapping", None)
+        head = Head(weight, cap, options.label_mass and architecture.fits(model, options.pack_bytes))
         self._scorer = Scorer(self._engine, head, options.label_mass)
         self._reading = Reading(self._tokenizer)
         self.description = self._describe(config, scheme)
@@ -108,14 +109,25 @@ class CausalLm:
             return PeftEngine(self._host)
         if not architecture.is_plain(self._model):
             raise InvalidRequest("engine", f"the packed engine does not know {type(self._model).__name__}", "use peft")
-        packed = PackedDecoder(architecture.take(self._model))
+        packed = PackedDecoder(architecture.take(self._model, self._options.pack_bytes), self._options.deterministic)
         worst = worst_difference(packed, self._model)
         if worst > TOLERANCE[self._options.dtype]:
             log.warning("packed forward differs from transformers' by %.2g; using transformers", worst)
             return PeftEngine(self._host)
-        size = sum(one.weight.numel() * one.weight.element_size() for one in packed.decoder.linears)
-        merge = self._dtype is torch.float32 and size <= self._options.merge_bytes
-        return PackedEngine(packed, self._options.prefix_bytes, merge)
+        return PackedEngine(packed, self._engine_options(packed))
+
+    def _engine_options(self, packed: PackedDecoder) -> EngineOptions:
+        one = self._options
+        size = sum(linear.weight.numel() * linear.weight.element_size() for linear in packed.decoder.linears)
+        alone = one.deterministic and not independent(packed)
+        if alone:
+            log.warning("rows depend on each other on this machine; each decision is computed alone")
+        return EngineOptions(
+            prefix_bytes=one.prefix_bytes,
+            reuse_bytes=0 if alone else one.reuse_bytes,
+            merge=self._dtype is torch.float32 and size <= one.merge_bytes,
+            alone=alone,
+        )
 
     def _describe(self, config: Any, default: Scheme | None) -> Description:
         parameters = sum(p.numel() for p in self._model.parameters())

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from potluck_policy_server.lm.matrix import Matrix
+
 PLAIN = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 _ROPE = ("default", "llama3", "linear")
 
@@ -25,6 +27,8 @@ class Linear:
     sizes: tuple[int, ...]
     weight: Tensor
     bias: Tensor | None
+    matrix: Matrix
+    """Weight and bias, laid out for products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,11 @@ class Decoder:
     """The transformers module that turns positions into cosines and sines."""
 
     @property
+    def linears_per_layer(self) -> int:
+        """How many stacked linear layers a decoder layer has."""
+        return 4
+
+    @property
     def linears(self) -> tuple[Linear, ...]:
         """All stacked linear layers."""
         return tuple(linear for layer in self.layers for linear in (layer.qkv, layer.out, layer.gate_up, layer.down))
@@ -71,12 +80,14 @@ def is_plain(model: Any) -> bool:
     return bool(known and rope in _ROPE and not windows and not window)
 
 
-def take(model: Any) -> Decoder:
-    """The decoder of a plain transformers model. Its linear weights become views of the stacked ones."""
+def take(model: Any, pack_bytes: int) -> Decoder:
+    """The decoder of a plain transformers model. Its linear weights become views of the stacked ones. Where they are
+    no larger than `pack_bytes`, a second copy is laid out for fast products (matrix.py)."""
     config, core = model.config, model.model
+    pack = fits(model, pack_bytes)
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     layers = tuple(
-        _layer(layer, f"model.layers.{index}", config.num_attention_heads, config.num_key_value_heads)
+        _layer(layer, f"model.layers.{index}", config.num_attention_heads, config.num_key_value_heads, pack)
         for index, layer in enumerate(core.layers)
     )
     return Decoder(
@@ -91,7 +102,12 @@ def take(model: Any) -> Decoder:
     )
 
 
-def _layer(layer: Any, name: str, heads: int, kv_heads: int) -> Layer:
+def fits(model: Any, pack_bytes: int) -> bool:
+    """Whether the model's weights are small enough to be kept a second time, packed."""
+    return bool(sum(p.numel() * max(4, p.element_size()) for p in model.parameters()) <= pack_bytes)
+
+
+def _layer(layer: Any, name: str, heads: int, kv_heads: int, pack: bool) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
     head_norm = None
     if hasattr(attention, "q_norm"):
@@ -101,15 +117,15 @@ def _layer(layer: Any, name: str, heads: int, kv_heads: int) -> Layer:
     return Layer(
         input_norm=layer.input_layernorm.weight.detach(),
         post_norm=layer.post_attention_layernorm.weight.detach(),
-        qkv=_stack(attention, f"{name}.self_attn", ("q_proj", "k_proj", "v_proj")),
-        out=_stack(attention, f"{name}.self_attn", ("o_proj",)),
-        gate_up=_stack(mlp, f"{name}.mlp", ("gate_proj", "up_proj")),
-        down=_stack(mlp, f"{name}.mlp", ("down_proj",)),
+        qkv=_stack(attention, f"{name}.self_attn", ("q_proj", "k_proj", "v_proj"), pack),
+        out=_stack(attention, f"{name}.self_attn", ("o_proj",), pack),
+        gate_up=_stack(mlp, f"{name}.mlp", ("gate_proj", "up_proj"), pack),
+        down=_stack(mlp, f"{name}.mlp", ("down_proj",), pack),
         head_norm=head_norm,
     )
 
 
-def _stack(parent: Any, name: str, children: tuple[str, ...]) -> Linear:
+def _stack(parent: Any, name: str, children: tuple[str, ...], pack: bool) -> Linear:
     modules = [getattr(parent, child) for child in children]
     sizes = tuple(module.weight.shape[0] for module in modules)
     weight = torch.cat([module.weight.detach() for module in modules]).contiguous()
@@ -118,4 +134,4 @@ def _stack(parent: Any, name: str, children: tuple[str, ...]) -> Linear:
         bias = torch.cat([module.bias.detach() for module in modules])
     for module, view in zip(modules, torch.split(weight, list(sizes)), strict=True):
         module.weight.data = view
-    return Linear(tuple(f"{name}.{child}" for child in children), sizes, weight, bias)
+    return Linear(tuple(f"{name}.{child}" for child in children), sizes, weight, bias, Matrix(weight, bias, pack))

@@ -6,8 +6,7 @@ architecture. Both answer jobs in any order and any mix of adapters.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -16,7 +15,8 @@ from torch import Tensor
 
 from potluck_policy_server.backbones.base import Adapter
 from potluck_policy_server.lm import proof
-from potluck_policy_server.lm.packed import PackedDecoder, Row
+from potluck_policy_server.lm.caches import Beginnings, Prefix, PrefixCache
+from potluck_policy_server.lm.packed import Output, PackedDecoder, Row, Trunk
 from potluck_policy_server.lm.trie import Trie
 from potluck_policy_server.lm.weights import FROZEN, Weights, attach
 
@@ -63,64 +63,28 @@ class Engine(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class CacheStats:
-    """What the prefix cache did."""
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How the packed engine uses memory."""
 
-    hits: int = 0
-    misses: int = 0
-    evictions: int = 0
-
-
-class Prefix(NamedTuple):
-    """Keys and values of a prefix, and what they were computed from."""
-
-    kv: Tensor
-    digest: str
-    ids: tuple[int, ...]
-
-
-class PrefixCache:
-    """Prefixes by (adapter digest, prefix ids): content names both, so an entry is never stale. Oldest use goes first
-    when the budget is full."""
-
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
-        self._entries: OrderedDict[tuple[str, tuple[int, ...]], Prefix] = OrderedDict()
-        self.size = 0
-        self.stats = CacheStats()
-
-    def get(self, digest: str, ids: tuple[int, ...], compute: Callable[[], Prefix]) -> Prefix:
-        """The entry, computed if it is not there."""
-        key = (digest, ids)
-        if (found := self._entries.get(key)) is not None:
-            self._entries.move_to_end(key)
-            self.stats.hits += 1
-            return found
-        self.stats.misses += 1
-        value = compute()
-        self._entries[key] = value
-        self.size += _bytes(value)
-        while self.size > self._budget and len(self._entries) > 1:
-            _, dropped = self._entries.popitem(last=False)
-            self.size -= _bytes(dropped)
-            self.stats.evictions += 1
-        return value
-
-    def forget(self, digest: str) -> None:
-        """Drops an adapter's entries."""
-        for key in [key for key in self._entries if key[0] == digest]:
-            self.size -= _bytes(self._entries.pop(key))
+    prefix_bytes: int = 256 << 20
+    reuse_bytes: int = 0
+    """Memory for the keys and values of states that were read already; 0 = compute every state whole."""
+    merge: bool = False
+    alone: bool = False
+    """Each decision in a pass of its own."""
 
 
 class PackedEngine:
-    """The packed forward with its prefix cache and attached adapters."""
+    """The packed forward with its caches and attached adapters."""
 
-    def __init__(self, model: PackedDecoder, prefix_bytes: int, merge: bool) -> None:
-        self._model = model
-        self._merge = merge
+    def __init__(self, model: PackedDecoder, options: EngineOptions) -> None:
+        self.model = model
+        self._options = options
         self._weights: dict[str, Weights] = {}
-        self.prefixes = PrefixCache(prefix_bytes)
+        self.prefixes = PrefixCache(options.prefix_bytes)
+        layers = len(model.decoder.layers)
+        self.beginnings = Beginnings(options.reuse_bytes, layers, model.width, model.dtype, model.device)
 
     @torch.inference_mode()
     def ready(self, adapter: Adapter | None) -> None:
@@ -130,9 +94,10 @@ class PackedEngine:
     def hidden(self, jobs: Sequence[Job]) -> list[Hidden]:
         order = sorted(range(len(jobs)), key=lambda i: (_digest(jobs[i]), jobs[i].prefix, len(jobs[i].suffix)))
         results: list[Hidden | None] = [None] * len(jobs)
-        for chunk in _chunks(order, jobs):
+        for chunk in _chunks(order, jobs, 1 if self._options.alone else CHUNK_TOKENS):
             rows = [self._row(jobs[i]) for i in chunk]
-            output = self._model.hidden(rows)
+            output = self.model.hidden(rows)
+            self._keep([jobs[i] for i in chunk], rows, output)
             states = torch.split(output.states, [len(row.reads) for row in rows])
             for i, state, served in zip(chunk, states, output.served, strict=True):
                 results[i] = Hidden(state, served)
@@ -141,23 +106,58 @@ class PackedEngine:
     def forget(self, digest: str) -> None:
         self._weights.pop(digest, None)
         self.prefixes.forget(digest)
+        self.beginnings.forget(digest)
 
     def _row(self, job: Job) -> Row:
         weights = self._attached(job.adapter)
+        begin: Tensor | None = None
+        prefix = self._prefix(job, weights)
+        if self._options.reuse_bytes:
+            found = self.beginnings.find(weights.digest, job.prefix, job.suffix)
+            if found is not None:
+                known = len(found.ids) - len(job.prefix)
+                proof.check_prefix(found.digest, found.ids, weights.digest, job.prefix + job.suffix[:known])
+                begin = found.kv
+        return Row(weights, prefix, job.suffix, job.trie, job.reads, begin)
+
+    def _prefix(self, job: Job, weights: Weights) -> tuple[Tensor, ...]:
+        """Keys and values of the rules; those of the trunk are shared by all adapters that begin above it."""
+        trunk: Prefix | None = None
         ids = job.prefix
-        prefix = self.prefixes.get(
-            _digest(job), ids, lambda: Prefix(self._model.prefix(ids, weights), weights.digest, ids)
+        if 0 < weights.lowest < len(self.model.decoder.layers):
+            layers = weights.lowest
+            trunk = self.prefixes.get("", ("trunk", layers, ids), lambda: self._trunk(ids, layers))
+            proof.check_prefix(trunk.digest, trunk.ids, "", ids)
+        own = self.prefixes.get(
+            _digest(job), ids, lambda: Prefix(self._above(ids, weights, trunk), weights.digest, ids)
         )
-        proof.check_prefix(prefix.digest, prefix.ids, weights.digest, ids)
-        return Row(weights, prefix.kv, job.suffix, job.trie, job.reads)
+        proof.check_prefix(own.digest, own.ids, weights.digest, ids)
+        return (own.kv,) if trunk is None else (trunk.kv, own.kv)
+
+    def _trunk(self, ids: tuple[int, ...], layers: int) -> Prefix:
+        kv, states = self.model.trunk(ids, layers)
+        return Prefix(kv, "", ids, states)
+
+    def _above(self, ids: tuple[int, ...], weights: Weights, trunk: Prefix | None) -> Tensor:
+        if trunk is None or trunk.states is None:
+            return self.model.prefix(ids, weights)
+        return self.model.prefix(ids, weights, Trunk(trunk.kv, trunk.states))
+
+    def _keep(self, jobs: Sequence[Job], rows: Sequence[Row], output: Output) -> None:
+        if not self._options.reuse_bytes:
+            return
+        for index, (job, row, served) in enumerate(zip(jobs, rows, output.served, strict=True)):
+            first, end = len(job.prefix), len(job.prefix) + len(job.suffix)
+            if served == row.weights.digest:
+                self.beginnings.keep(served, job.prefix, job.suffix, output.kv[:, index, first:end])
 
     def _attached(self, adapter: Adapter | None) -> Weights:
         if adapter is None:
             return FROZEN
         found = self._weights.get(adapter.digest)
         if found is None:
-            found = attach(self._model.decoder, adapter.digest, adapter.payload, self._merge)
-            proof.check_attached(self._model.decoder, adapter.payload, found)
+            found = attach(self.model.decoder, adapter.digest, adapter.payload, self._options.merge)
+            proof.check_attached(self.model.decoder, adapter.payload, found)
             self._weights[adapter.digest] = found
         return found
 
@@ -166,19 +166,15 @@ def _digest(job: Job) -> str:
     return job.adapter.digest if job.adapter else ""
 
 
-def _chunks(order: Sequence[int], jobs: Sequence[Job]) -> list[list[int]]:
+def _chunks(order: Sequence[int], jobs: Sequence[Job], most: int) -> list[list[int]]:
     """Neighbours of similar length, so that little is padded inside attention."""
     chunks: list[list[int]] = []
-    tokens = CHUNK_TOKENS + 1
+    tokens = most + 1
     for i in order:
         size = len(jobs[i].suffix) + len(jobs[i].trie.tokens)
-        if tokens + size > CHUNK_TOKENS:
+        if tokens + size > most:
             chunks.append([])
             tokens = 0
         chunks[-1].append(i)
         tokens += size
     return chunks
-
-
-def _bytes(value: Prefix) -> int:
-    return value.kv.numel() * value.kv.element_size()

@@ -1,9 +1,12 @@
 """The packed forward: many decisions of any mix of adapters in one pass over a plain decoder, without padded tokens.
 
-All suffix tokens stand in one matrix, grouped by adapter; only attention sees the decisions apart. Keys and values of
-the prefix come from a cache. The last layer computes queries, output and feed-forward for the rows that are read only
-(the prompt's last token and the trie's branching nodes). Verified against transformers' forward when a backbone is
-loaded, and by a test.
+All new tokens stand in one matrix, grouped by adapter; only attention sees the decisions apart. Keys and values of the
+rules, and of a beginning of the state that was computed before, come from caches. The last layer computes output and
+feed-forward for the rows that are read only (the prompt's last token and the trie's branching nodes). Verified against
+transformers' forward when a backbone is loaded, and by a test.
+
+In the exact mode every operation treats a row without regard to the others (matrix.py, attention.py), so a decision's
+bits depend neither on what else is in the batch nor on what came from a cache.
 """
 
 from __future__ import annotations
@@ -18,23 +21,44 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from potluck_policy_server.lm import masks
 from potluck_policy_server.lm.architecture import Decoder, Layer
+from potluck_policy_server.lm.attention import Heads, View, attend, padded_keys, padded_slots, view
 from potluck_policy_server.lm.trie import Trie
-from potluck_policy_server.lm.weights import Group, Weights, apply
+from potluck_policy_server.lm.weights import FROZEN, Group, Weights, apply
 
 Index = NDArray[np.int64]
+
+
+NO_LABELS = Trie((), (), (), (), (), ())
+
+
+class Trunk(NamedTuple):
+    """A text through the lowest layers, which no adapter touches."""
+
+    kv: Tensor
+    """Keys and values [trunk layers, tokens, width]."""
+    states: Tensor
+    """What enters the layer above [tokens, hidden width]."""
 
 
 class Row(NamedTuple):
     """One decision."""
 
     weights: Weights
-    prefix: Tensor
-    """Keys and values of the rules: [layers, 2, kv_heads, tokens, head_dim]."""
+    prefix: tuple[Tensor, ...]
+    """Keys and values of the rules, [layers, tokens, width], the lowest layers' first."""
     suffix: tuple[int, ...]
     trie: Trie
     reads: tuple[int, ...]
     """Nodes whose hidden states are wanted, ascending."""
+    begin: Tensor | None = None
+    """Keys and values [layers, tokens, width] of the suffix's first tokens, fewer than all."""
+
+    @property
+    def known(self) -> int:
+        """Tokens of the suffix that need not be computed."""
+        return 0 if self.begin is None else int(self.begin.shape[1])
 
 
 class Output(NamedTuple):
@@ -44,13 +68,8 @@ class Output(NamedTuple):
     """Final hidden states [reads, width], row after row."""
     served: tuple[str, ...]
     """For each row the digest of the weights that its tokens went through."""
-
-
-class Places(NamedTuple):
-    """Where packed rows lie in the padded [decision, slot] grid."""
-
-    row: Tensor
-    slot: Tensor
+    kv: Tensor
+    """Keys and values [layers, rows, key slots, width]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,164 +79,160 @@ class Batch:
     tokens: Tensor
     cos: Tensor
     sin: Tensor
-    places: Places
     groups: tuple[Group, ...]
-    mask: Tensor
+    view: View
     cache: Tensor
-    """[layers, 2, decisions, kv_heads, prefix + slots, head_dim], the prefix filled in."""
-    prefix_slots: int
+    """Keys and values [layers, decisions * key slots, width], what was known before filled in."""
+    places: Tensor
+    """For each token its row in the cache."""
     reads: Tensor
-    read_places: Places
+    read_view: View
     read_groups: tuple[Group, ...]
-    read_mask: Tensor
     served: tuple[str, ...]
 
 
 class PackedDecoder:
     """A plain decoder's forward over packed rows."""
 
-    def __init__(self, decoder: Decoder) -> None:
+    def __init__(self, decoder: Decoder, exact: bool = True) -> None:
         self.decoder = decoder
+        self.exact = exact
         self.dtype = decoder.embed.dtype
         self.device = decoder.embed.device
+        self.heads = Heads(decoder.heads, decoder.kv_heads, decoder.head_dim)
+        self.width = 2 * decoder.kv_heads * decoder.head_dim
+        """Numbers per token and layer: keys, then values."""
         self._cos, self._sin = self._rotary(512)
 
-    def prefix(self, ids: Sequence[int], weights: Weights) -> Tensor:
-        """Keys and values of a prefix under one adapter."""
-        empty = self._kv(1, 0)[:, :, 0]
-        trie = Trie((), (), (), (), (), ())
-        batch = self._batch([Row(weights, empty, tuple(ids), trie, ())])
-        self._run(batch)
-        return batch.cache[:, :, 0].clone()
+    def trunk(self, ids: Sequence[int], layers: int) -> Trunk:
+        """A text through the lowest layers of the frozen base."""
+        batch = self._batch([Row(FROZEN, (), tuple(ids), NO_LABELS, ())])
+        states = self._layers(0, layers, self.decoder.embed[batch.tokens], batch)
+        return Trunk(batch.cache[:layers, : len(ids)].clone(), states)
+
+    def prefix(self, ids: Sequence[int], weights: Weights, trunk: Trunk | None = None) -> Tensor:
+        """Keys and values of a text under one adapter, [layers above the trunk, tokens, width]."""
+        batch = self._batch([Row(weights, (), tuple(ids), NO_LABELS, ())])
+        first = 0 if trunk is None else int(trunk.kv.shape[0])
+        self._run(batch, first, None if trunk is None else trunk.states)
+        return batch.cache[first:, : len(ids)].clone()
 
     def hidden(self, rows: Sequence[Row]) -> Output:
         """Final hidden states and whose they are. Rows of one adapter must be neighbours."""
         batch = self._batch(rows)
-        return Output(self._run(batch), batch.served)
+        states = self._run(batch)
+        return Output(states, batch.served, batch.cache.view(len(self.decoder.layers), len(rows), -1, self.width))
 
-    def _run(self, batch: Batch) -> Tensor:
-        h = self.decoder.embed[batch.tokens]
-        for number, layer in enumerate(self.decoder.layers[:-1]):
-            h = self._layer(layer, number, h, batch)
+    def _run(self, batch: Batch, first: int = 0, states: Tensor | None = None) -> Tensor:
+        h = self.decoder.embed[batch.tokens] if states is None else states.clone()
+        h = self._layers(first, len(self.decoder.layers) - 1, h, batch)
         h = self._last(self.decoder.layers[-1], len(self.decoder.layers) - 1, h, batch)
         return self._norm(h, self.decoder.final_norm)
 
-    def _layer(self, layer: Layer, number: int, h: Tensor, batch: Batch) -> Tensor:
-        width = self.decoder.heads * self.decoder.head_dim
-        x = self._norm(h, layer.input_norm)
-        qkv = apply(layer.qkv, 4 * number, x, batch.groups)
-        q, k = self._heads(layer, qkv, batch.cos, batch.sin)
-        self._store(batch, number, k, qkv[:, width + k.shape[1] * k.shape[2] :])
-        mixed = self._attend(q, batch.places, batch, number, batch.mask)
-        return self._feed_forward(
-            layer, number, h + apply(layer.out, 4 * number + 1, mixed, batch.groups), batch.groups
-        )
+    def _layers(self, first: int, end: int, h: Tensor, batch: Batch) -> Tensor:
+        for number in range(first, end):
+            layer = self.decoder.layers[number]
+            mixed = attend(*self._attended(layer, number, h, batch), batch.view, self.heads, self.exact)
+            h.add_(apply(layer.out, 4 * number + 1, mixed, batch.groups))
+            self._feed_forward(layer, number, h, batch.groups)
+        return h
 
     def _last(self, layer: Layer, number: int, h: Tensor, batch: Batch) -> Tensor:
-        heads, width = self.decoder.heads, self.decoder.heads * self.decoder.head_dim
-        x = self._norm(h, layer.input_norm)
-        kv = apply(layer.qkv, 4 * number, x, batch.groups, start=width)
-        half = kv.shape[1] // 2
-        k = self._turn(layer, kv[:, :half], batch.cos, batch.sin, slice(heads, None))
-        self._store(batch, number, k, kv[:, half:])
+        q, kv = self._attended(layer, number, h, batch)
         if not len(batch.reads):
             return h[:0]
-        groups, reads = batch.read_groups, batch.reads
-        q = apply(layer.qkv, 4 * number, x[reads], groups, end=width)
-        q = self._turn(layer, q, batch.cos[reads], batch.sin[reads], slice(0, heads))
-        mixed = self._attend(q, batch.read_places, batch, number, batch.read_mask)
-        return self._feed_forward(layer, number, h[reads] + apply(layer.out, 4 * number + 1, mixed, groups), groups)
+        mixed = attend(q[batch.reads], kv, batch.read_view, self.heads, self.exact)
+        h = h[batch.reads].add_(apply(layer.out, 4 * number + 1, mixed, batch.read_groups))
+        self._feed_forward(layer, number, h, batch.read_groups)
+        return h
 
-    def _feed_forward(self, layer: Layer, number: int, h: Tensor, groups: tuple[Group, ...]) -> Tensor:
+    def _attended(self, layer: Layer, number: int, h: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Queries of all rows [rows, heads * dim], and the layer's keys and values, those of all rows stored."""
+        x = self._norm(h, layer.input_norm)
+        qkv = apply(layer.qkv, 4 * number, x, batch.groups)
+        turned = qkv.shape[1] - self.width // 2
+        self._turn(layer, qkv[:, :turned], batch)
+        cache = batch.cache[number]
+        cache.index_copy_(0, batch.places, qkv[:, -self.width :])
+        decisions, _, keys = batch.view.mask.shape
+        return qkv[:, : -self.width], cache.view(decisions, keys, 2, self.heads.kv, self.heads.dim)
+
+    def _feed_forward(self, layer: Layer, number: int, h: Tensor, groups: tuple[Group, ...]) -> None:
         x = self._norm(h, layer.post_norm)
         gate, up = apply(layer.gate_up, 4 * number + 2, x, groups).chunk(2, dim=-1)
-        return h + apply(layer.down, 4 * number + 3, functional.silu(gate) * up, groups)
+        h.add_(apply(layer.down, 4 * number + 3, functional.silu(gate).mul_(up), groups))
 
-    def _heads(self, layer: Layer, qkv: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        heads, both = self.decoder.heads, self.decoder.heads + self.decoder.kv_heads
-        turned = self._turn(layer, qkv[:, : both * self.decoder.head_dim], cos, sin, slice(0, both))
-        return turned[:, :heads], turned[:, heads:]
-
-    def _turn(self, layer: Layer, flat: Tensor, cos: Tensor, sin: Tensor, heads: slice) -> Tensor:
-        """Norm per head, where there is one, and rotary positions."""
-        x = flat.view(flat.shape[0], -1, self.decoder.head_dim)
-        if layer.head_norm is not None:
-            x = self._norm(x, None) * layer.head_norm[heads]
-        left, right = x.chunk(2, dim=-1)
-        return torch.cat([left * cos - right * sin, right * cos + left * sin], dim=-1)
+    def _turn(self, layer: Layer, flat: Tensor, batch: Batch) -> None:
+        """Norm per head, where there is one, and rotary positions, in place."""
+        x = flat.view(flat.shape[0], -1, self.heads.dim)
+        wide = x if layer.head_norm is None else self._norm(x, None) * layer.head_norm
+        left, right = wide.chunk(2, dim=-1)
+        turned = torch.addcmul(left * batch.cos, right, batch.sin, value=-1)
+        x[..., self.heads.dim // 2 :] = torch.addcmul(right * batch.cos, left, batch.sin)
+        x[..., : self.heads.dim // 2] = turned
 
     def _norm(self, x: Tensor, weight: Tensor | None) -> Tensor:
-        wide = x.float()
-        scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.decoder.eps)
-        return scaled.to(self.dtype) if weight is None else weight * scaled.to(self.dtype)
-
-    def _store(self, batch: Batch, number: int, k: Tensor, v: Tensor) -> None:
-        row, slot = batch.places
-        for half, values in enumerate((k, v.view(k.shape))):
-            batch.cache[number, half].transpose(1, 2)[row, slot + batch.prefix_slots] = values
-
-    def _attend(self, q: Tensor, places: Places, batch: Batch, number: int, mask: Tensor) -> Tensor:
-        kv_heads, dim = self.decoder.kv_heads, self.decoder.head_dim
-        repeat = self.decoder.heads // kv_heads
-        rows, slots, seen = mask.shape
-        grid = q.new_zeros(rows, slots, self.decoder.heads, dim)
-        grid[places.row, places.slot] = q * dim**-0.5
-        queries = grid.view(rows, slots, kv_heads, repeat, dim).permute(0, 2, 3, 1, 4).reshape(rows, kv_heads, -1, dim)
-        keys, values = batch.cache[number, 0], batch.cache[number, 1]
-        weights = (queries @ keys.transpose(2, 3)).view(rows, kv_heads, repeat, slots, seen)
-        weights = (weights + mask[:, None, None]).float().softmax(-1).to(q.dtype)
-        mixed = (weights.view(rows, kv_heads, -1, seen) @ values).view(rows, kv_heads, repeat, slots, dim)
-        return mixed.permute(0, 3, 1, 2, 4)[places.row, places.slot].reshape(q.shape[0], -1)
-
-    def _kv(self, rows: int, slots: int) -> Tensor:
-        d = self.decoder
-        size = (len(d.layers), 2, rows, d.kv_heads, slots, d.head_dim)
-        return torch.zeros(size, dtype=self.dtype, device=self.device)
+        if self.dtype is torch.float32:
+            return functional.rms_norm(x, list(x.shape[-1:]), weight, self.decoder.eps)
+        wide = functional.rms_norm(x.float(), list(x.shape[-1:]), None, self.decoder.eps).to(self.dtype)
+        return wide if weight is None else weight * wide
 
     def _batch(self, rows: Sequence[Row]) -> Batch:
-        prefixes = np.array([row.prefix.shape[3] for row in rows])
-        suffixes = np.array([len(row.suffix) for row in rows])
-        lengths = suffixes + np.array([len(row.trie.tokens) for row in rows])
-        starts = np.concatenate([[0], np.cumsum(lengths)])
-        tokens = np.concatenate([np.array(row.suffix + row.trie.tokens, np.int64) for row in rows])
-        owner = np.repeat(np.arange(len(rows)), lengths)
-        slot = np.arange(len(tokens)) - starts[:-1][owner]
-        positions = prefixes[owner] + _depths(rows, slot)
-        reads = [suffixes[i] - 1 + node for i, row in enumerate(rows) for node in row.reads]
-        read_owner = np.repeat(np.arange(len(rows)), [len(row.reads) for row in rows])
-        read_rows = np.array(reads, np.int64) + starts[:-1][read_owner]
-        read_slot = np.array([k for row in rows for k in range(len(row.reads))], np.int64)
-        mask = _mask(rows, prefixes, suffixes, int(lengths.max()))
-        read_mask = np.zeros((len(rows), max((len(row.reads) for row in rows), default=0), mask.shape[2]), np.float32)
-        read_mask[read_owner, read_slot] = mask[read_owner, np.array(reads, np.int64)]
-        cos, sin = self._angles(positions)
-        groups, read_starts = _groups(rows, starts), np.concatenate([[0], np.cumsum([len(row.reads) for row in rows])])
-        read_groups = _groups(rows, read_starts)
+        """Lays out rows: tokens are packed, keys lie at their positions."""
+        tries = [row.trie for row in rows]
+        before = np.array([sum(part.shape[1] for part in row.prefix[:1]) for row in rows])
+        firsts = before + np.array([row.known for row in rows])
+        ends = before + np.array([len(row.suffix) for row in rows])
+        counts = ends - firsts + np.array([len(trie.tokens) for trie in tries])
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        slots, keys = padded_slots(int(counts.max())), padded_keys(int((firsts + counts).max()), self.exact)
+        mask = masks.mask(tries, firsts, ends, slots, keys)
+        owner = np.repeat(np.arange(len(rows)), counts)
+        places = np.arange(len(owner)) - starts[owner] + firsts[owner] + keys * owner
+        tokens = np.concatenate([np.array(row.suffix[row.known :] + row.trie.tokens, np.int64) for row in rows])
+        read_counts = np.array([len(row.reads) for row in rows])
+        read_starts = np.concatenate([[0], np.cumsum(read_counts)])
+        reads = [int(ends[i] - firsts[i]) - 1 + node for i, row in enumerate(rows) for node in row.reads]
+        read_owner = np.repeat(np.arange(len(rows)), read_counts)
+        read_mask = np.zeros((len(rows), padded_slots(int(read_counts.max())), keys), np.float32)
+        read_mask[read_owner, np.arange(len(reads)) - read_starts[read_owner]] = mask[
+            read_owner, np.array(reads, np.int64)
+        ]
+        cos, sin = self._angles(masks.positions(tries, firsts, ends))
+        groups, read_groups = _groups(rows, starts), _groups(rows, read_starts)
         return Batch(
             tokens=self._tensor(tokens),
             cos=cos,
             sin=sin,
-            places=Places(self._tensor(owner), self._tensor(slot)),
             groups=groups,
-            mask=self._tensor(mask).to(self.dtype),
-            cache=self._fill(rows, int(prefixes.max()), int(lengths.max())),
-            prefix_slots=int(prefixes.max()),
-            reads=self._tensor(read_rows),
-            read_places=Places(self._tensor(read_owner), self._tensor(read_slot)),
+            view=view(counts, mask, self.heads, self.device),
+            cache=self._filled(rows, keys, firsts + counts),
+            places=self._tensor(places),
+            reads=self._tensor(np.array(reads, np.int64) + starts[read_owner]),
+            read_view=view(read_counts, read_mask, self.heads, self.device),
             read_groups=read_groups,
-            read_mask=self._tensor(read_mask).to(self.dtype),
             served=_served(rows, groups, starts, read_groups, read_starts),
         )
 
-    def _fill(self, rows: Sequence[Row], prefix_slots: int, slots: int) -> Tensor:
-        cache = self._kv(len(rows), prefix_slots + slots)
+    def _filled(self, rows: Sequence[Row], keys: int, used: Index) -> Tensor:
+        """The batch's cache with what is known before, and zeros behind each decision's keys."""
+        size = (len(self.decoder.layers), len(rows), keys, self.width)
+        cache = torch.empty(size, dtype=self.dtype, device=self.device)
         start = 0
         for end in range(1, len(rows) + 1):
             if end == len(rows) or rows[end].prefix is not rows[start].prefix:
-                prefix = rows[start].prefix
-                cache[:, :, start:end, :, : prefix.shape[3]] = prefix[:, :, None]
+                layer = 0
+                for part in rows[start].prefix:
+                    cache[layer : layer + part.shape[0], start:end, : part.shape[1]] = part[:, None]
+                    layer += part.shape[0]
                 start = end
-        return cache
+        for index, row in enumerate(rows):
+            if row.begin is not None:
+                first = row.prefix[0].shape[1] if row.prefix else 0
+                cache[:, index, first : first + row.known] = row.begin
+        flat = cache.view(len(self.decoder.layers), -1, self.width)
+        behind = np.flatnonzero(np.arange(keys) >= used[:, None])
+        return flat.index_fill_(1, self._tensor(behind), 0)
 
     def _angles(self, positions: Index) -> tuple[Tensor, Tensor]:
         need = int(positions.max()) + 1
@@ -235,35 +250,6 @@ class PackedDecoder:
 
     def _tensor(self, array: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
-
-
-def _depths(rows: Sequence[Row], slot: Index) -> Index:
-    """Distance from the suffix's first token: the slot, but for extra tokens their depth below the root."""
-    if not any(row.trie.tokens for row in rows):
-        return slot
-    parts = [
-        np.concatenate([np.arange(len(row.suffix)), len(row.suffix) - 1 + np.array(row.trie.depths, np.int64)])
-        for row in rows
-    ]
-    return np.concatenate(parts).astype(np.int64)
-
-
-def _mask(rows: Sequence[Row], prefixes: Index, suffixes: Index, slots: int) -> NDArray[np.float32]:
-    """[decision, slot, prefix + slot]: 0 where a token is seen, -inf elsewhere."""
-    width = int(prefixes.max())
-    before = np.arange(width) < prefixes[:, None]
-    seen = np.empty((len(rows), slots, width + slots), bool)
-    seen[:, :, :width] = before[:, None]
-    seen[:, :, width:] = np.tri(slots, dtype=bool)
-    for index, row in enumerate(rows):
-        first = int(suffixes[index])
-        for node, parent in enumerate(row.trie.parents):
-            own = seen[index, first + node, width:]
-            own[first:] = False
-            if parent:
-                own[first:] = seen[index, first + parent - 1, width + first :]
-            own[first + node] = True
-    return np.where(seen, np.float32(0), np.float32(-np.inf))
 
 
 def _groups(rows: Sequence[Row], starts: Index) -> tuple[Group, ...]:

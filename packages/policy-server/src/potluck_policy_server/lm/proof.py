@@ -11,12 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from potluck_policy_server.errors import WrongWeights
 from potluck_policy_server.lm.architecture import Decoder, Linear
 from potluck_policy_server.lm.lora import Lora, scale_of
-from potluck_policy_server.lm.weights import Group, Weights, add_deltas
+from potluck_policy_server.lm.weights import Group, Weights, add_delta
 
 # Rounding of one row's update, relative to its norm; merged weights also round against the base's output.
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.1}
@@ -37,11 +36,11 @@ def check_attached(decoder: Decoder, lora: Lora, weights: Weights) -> None:
         wanted, slack = _expected(linear, lora, x, scale), 0.0
         found = torch.zeros_like(wanted, dtype=x.dtype)
         if weights.merged is not None:
-            base = functional.linear(x, linear.weight)
-            found = functional.linear(x, weights.merged[index]) - base
+            base = linear.matrix.product(x)
+            found = weights.merged[index].product(x) - base
             slack = _MERGED * float(base.norm())
         elif weights.deltas is not None:
-            add_deltas(found, x, Group(weights, 0, 1), weights.deltas[index], 0, found.shape[1])
+            add_delta(found, x, Group(weights, 0, 1), weights.deltas[index])
         error = float((found.float() - wanted).norm())
         if not error <= _TOLERANCE[x.dtype] * float(wanted.norm()) + slack:
             message = f"the adapter {weights.digest[:16]} does not act on {linear.names[0]} as its matrices say"

@@ -6,6 +6,7 @@ the base's type. `label_mass` reads the full vocabulary once per decision, in th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,10 @@ from torch import Tensor
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones.base import Scores
 from potluck_policy_server.lm.engine import Engine, Job
+from potluck_policy_server.lm.matrix import Matrix
 from potluck_policy_server.lm.trie import label_logprobs
+
+PAIRS_AT_ONCE, ROWS_AT_ONCE = 4096, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +48,28 @@ class LmDecision:
 
 
 class Head:
-    """The output layer, with the cap on logits that some architectures have."""
+    """The output layer, with the cap on logits that some architectures have. A row's bits depend on no other row."""
 
-    def __init__(self, weight: Tensor, softcap: float | None = None) -> None:
+    def __init__(self, weight: Tensor, softcap: float | None = None, pack: bool = False) -> None:
         self._weight = weight
         self._softcap = softcap
+        self._matrix = Matrix(weight, pack=pack)
 
-    def logits(self, hidden: Tensor, ids: Sequence[int]) -> Tensor:
-        """Logits of chosen tokens, float32."""
-        index = torch.tensor(ids, device=self._weight.device)
-        return self._cap(hidden.float() @ self._weight[index].float().T)
+    def logits(self, hidden: Tensor, rows: Sequence[int], ids: Sequence[int]) -> Tensor:
+        """Logits of one chosen token for each of the rows, float32."""
+        index = torch.tensor([rows, ids], device=self._weight.device)
+        parts = [
+            (hidden.index_select(0, at).float() * self._weight.index_select(0, token).float()).sum(-1)
+            for at, token in zip(*(torch.split(one, PAIRS_AT_ONCE) for one in index), strict=True)
+        ]
+        return self._cap(torch.cat(parts))
 
     def log_total(self, hidden: Tensor) -> Tensor:
         """Log of the sum over the whole vocabulary, float32."""
-        return self._cap((hidden @ self._weight.T).float()).logsumexp(-1)
+        parts = [
+            self._cap(self._matrix.product(part).float()).logsumexp(-1) for part in torch.split(hidden, ROWS_AT_ONCE)
+        ]
+        return torch.cat(parts)
 
     def _cap(self, logits: Tensor) -> Tensor:
         return logits if self._softcap is None else torch.tanh(logits / self._softcap) * self._softcap
@@ -74,27 +86,31 @@ class Scorer:
     @torch.inference_mode()
     def score(self, decisions: Sequence[LmDecision]) -> list[Scores]:
         """One forward for all."""
+        if not decisions:
+            return []
         outcomes = self._engine.hidden([decision.job for decision in decisions])
-        states = [outcome.states for outcome in outcomes]
-        wanted = sorted({t for d in decisions for t in _wanted(d.job)})
-        column = {token: index for index, token in enumerate(wanted)}
-        logits = self._head.logits(torch.cat(states), wanted).double().cpu().numpy()
+        states = torch.cat([outcome.states for outcome in outcomes])
+        wanted = [_wanted(decision.job) for decision in decisions]
+        starts = list(itertools.accumulate((len(outcome.states) for outcome in outcomes), initial=0))
+        rows = [start + place for start, pairs in zip(starts, wanted, strict=False) for place, _ in pairs]
+        logits = self._head.logits(states, rows, [token for pairs in wanted for _, token in pairs])
+        values = iter(np.split(logits.double().cpu().numpy(), np.cumsum([len(pairs) for pairs in wanted])[:-1]))
         totals: Any = [float("nan")] * len(decisions)
         if self._label_mass:
-            totals = self._head.log_total(torch.stack([state[0] for state in states])).double().cpu().tolist()
-        results, start = [], 0
+            totals = self._head.log_total(states[starts[:-1]]).double().cpu().tolist()
+        results = []
         for decision, outcome, total in zip(decisions, outcomes, totals, strict=True):
-            rows = logits[start : start + len(outcome.states)]
-            start += len(outcome.states)
-            places = {node: place for place, node in enumerate(decision.job.reads)}
-            trie = decision.job.trie
-            branches = [rows[places[b.node], [column[token] for token in b.children]] for b in trie.branches]
-            first = rows[0, [column[token] for token in trie.first_tokens]]
-            mass = float(np.exp(first - total).sum())
+            trie, own, sizes = decision.job.trie, next(values), [len(b.children) for b in decision.job.trie.branches]
+            places = np.cumsum([0, *sizes])
+            branches = [own[start:end] for start, end in itertools.pairwise(places)]
+            mass = float(np.exp(own[places[-1] :] - total).sum())
             logprobs = label_logprobs(trie, branches, decision.temperature)
             results.append(Scores(logprobs, mass, outcome.adapter_digest))
         return results
 
 
-def _wanted(job: Job) -> set[int]:
-    return set(job.trie.first_tokens).union(*(branch.children for branch in job.trie.branches))
+def _wanted(job: Job) -> list[tuple[int, int]]:
+    """(read, token) of every logit: those of the branches one after the other, then the first tokens."""
+    places = {node: place for place, node in enumerate(job.reads)}
+    pairs = [(places[branch.node], token) for branch in job.trie.branches for token in branch.children]
+    return pairs + [(0, token) for token in job.trie.first_tokens]

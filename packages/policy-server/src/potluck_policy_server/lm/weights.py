@@ -13,33 +13,38 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from potluck_policy_server.lm.architecture import Decoder, Linear
 from potluck_policy_server.lm.lora import Lora, Pair
+from potluck_policy_server.lm.matrix import Matrix
 
 
 class Delta(NamedTuple):
-    """A LoRA pair and the output rows of its stacked linear that it updates."""
+    """What LoRA adds to a stacked linear: y += (x A^T) B^T.
 
-    start: int
-    end: int
-    pair: Pair
+    The pairs of the stacked layers are stacked too, A by rank and B as a block diagonal, so that one adapter costs two
+    products a layer, however many of the stacked layers it adapts.
+    """
+
+    a: Matrix
+    b: Matrix
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
     """What one adapter (or none) puts in the place of each stacked linear of the decoder, in the decoder's order."""
 
-    merged: tuple[Tensor, ...] | None = None
-    deltas: tuple[tuple[Delta, ...], ...] | None = None
+    merged: tuple[Matrix, ...] | None = None
+    deltas: tuple[Delta | None, ...] | None = None
     digest: str = ""
     """The adapter's; empty for the frozen base. Every answer is labelled with it."""
+    lowest: int = 1 << 30
+    """Number of the lowest layer that differs from the frozen base; the layers below are the trunk."""
 
     @property
     def size(self) -> int:
         """Bytes beyond the base and the adapter itself."""
-        return sum(weight.numel() * weight.element_size() for weight in self.merged or ())
+        return sum(matrix.size for matrix in self.merged or ())
 
 
 FROZEN = Weights()
@@ -55,58 +60,63 @@ class Group(NamedTuple):
 
 def attach(decoder: Decoder, digest: str, lora: Lora, merge: bool) -> Weights:
     """An adapter's weights for a decoder, merged or apart."""
-    deltas = tuple(_deltas(linear, lora.pairs) for linear in decoder.linears)
+    own = [_pairs(linear, lora.pairs) for linear in decoder.linears]
+    lowest = min((index // decoder.linears_per_layer for index, pairs in enumerate(own) if pairs), default=1 << 30)
     if not merge:
-        return Weights(deltas=deltas, digest=digest)
-    merged = tuple(_merge(linear, own) for linear, own in zip(decoder.linears, deltas, strict=True))
-    return Weights(merged=merged, digest=digest)
+        deltas = tuple(_delta(linear, pairs) for linear, pairs in zip(decoder.linears, own, strict=True))
+        return Weights(deltas=deltas, digest=digest, lowest=lowest)
+    merged = tuple(_merge(linear, pairs) for linear, pairs in zip(decoder.linears, own, strict=True))
+    return Weights(merged=merged, digest=digest, lowest=lowest)
 
 
-def apply(linear: Linear, index: int, x: Tensor, groups: Sequence[Group], start: int = 0, end: int = -1) -> Tensor:
-    """Outputs [start, end) of the stacked linear number `index` for rows that are grouped by adapter."""
-    end = linear.weight.shape[0] if end < 0 else end
-    bias = None if linear.bias is None else linear.bias[start:end]
+def apply(linear: Linear, index: int, x: Tensor, groups: Sequence[Group]) -> Tensor:
+    """The stacked linear number `index` for rows that are grouped by adapter."""
     if all(group.weights.merged is None for group in groups):
-        y = functional.linear(x, linear.weight[start:end], bias)
+        y = linear.matrix.product(x)
         for group in groups:
             if group.weights.deltas is not None:
-                add_deltas(y, x, group, group.weights.deltas[index], start, end)
+                add_delta(y, x, group, group.weights.deltas[index])
         return y
-    if len(groups) == 1:
-        return functional.linear(x, _whole(groups[0].weights, linear, index)[start:end], bias)
-    y = x.new_empty(x.shape[0], end - start)
-    for group in groups:
-        weight = _whole(group.weights, linear, index)[start:end]
-        torch.mm(x[group.start : group.end], weight.T, out=y[group.start : group.end])
-    return y if bias is None else y.add_(bias)
+    parts = [_whole(group.weights, linear, index).product(x[group.start : group.end]) for group in groups]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _whole(weights: Weights, linear: Linear, index: int) -> Tensor:
-    return linear.weight if weights.merged is None else weights.merged[index]
+def _whole(weights: Weights, linear: Linear, index: int) -> Matrix:
+    return linear.matrix if weights.merged is None else weights.merged[index]
 
 
-def add_deltas(y: Tensor, x: Tensor, group: Group, deltas: Sequence[Delta], start: int, end: int) -> None:
-    """Adds a group's updates of the output columns [start, end) to its rows of y."""
-    rows = x[group.start : group.end]
-    for delta in deltas:
-        if start <= delta.start and delta.end <= end:
-            target = y[group.start : group.end, delta.start - start : delta.end - start]
-            target.addmm_(rows @ delta.pair.a.T, delta.pair.b.T)
+def add_delta(y: Tensor, x: Tensor, group: Group, delta: Delta | None) -> None:
+    """Adds a group's update to its rows of y."""
+    if delta is not None:
+        rows = slice(group.start, group.end)
+        y[rows].add_(delta.b.product(delta.a.product(x[rows])))
 
 
-def _deltas(linear: Linear, pairs: Mapping[str, Pair]) -> tuple[Delta, ...]:
-    found, start = [], 0
+def _pairs(linear: Linear, pairs: Mapping[str, Pair]) -> dict[int, Pair]:
+    """Pairs by the output row of the stacked linear at which their layer begins."""
+    found, start = {}, 0
     for name, size in zip(linear.names, linear.sizes, strict=True):
         if name in pairs:
-            found.append(Delta(start, start + size, pairs[name]))
+            found[start] = pairs[name]
         start += size
-    return tuple(found)
+    return found
 
 
-def _merge(linear: Linear, deltas: Sequence[Delta]) -> Tensor:
-    if not deltas:
-        return linear.weight
+def _delta(linear: Linear, pairs: Mapping[int, Pair]) -> Delta | None:
+    if not pairs:
+        return None
+    b = linear.weight.new_zeros(linear.weight.shape[0], sum(pair.a.shape[0] for pair in pairs.values()))
+    column = 0
+    for start, pair in pairs.items():
+        b[start : start + pair.b.shape[0], column : column + pair.b.shape[1]] = pair.b
+        column += pair.b.shape[1]
+    return Delta(Matrix(torch.cat([pair.a for pair in pairs.values()]), pack=True), Matrix(b, pack=True))
+
+
+def _merge(linear: Linear, pairs: Mapping[int, Pair]) -> Matrix:
+    if not pairs:
+        return linear.matrix
     weight = linear.weight.clone()
-    for delta in deltas:
-        weight[delta.start : delta.end].addmm_(delta.pair.b, delta.pair.a)
-    return weight
+    for start, pair in pairs.items():
+        weight[start : start + pair.b.shape[0]].addmm_(pair.b, pair.a)
+    return Matrix(weight, linear.bias, pack=True)
