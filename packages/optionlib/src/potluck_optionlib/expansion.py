@@ -67,6 +67,8 @@ class Expansion:
         self._texts = {cell: text_of(cell) for cell in grid.cells}
         self.still: tuple[int, ...] = ()
         """Agents that never move."""
+        self._narrowed: Field | None = None
+        """The tables around them: a grid drops what no game holds, and they are dear to make."""
 
     def there(self, agent: int, instance: Instance) -> bool | None:
         """Is the agent in the instance's area, or on its target? None where there is neither."""
@@ -144,7 +146,10 @@ class Expansion:
         if not self.still:
             return self._grid.field(closed) if closed else self._open
         poses = (self._world.pose(seat) for seat in self.still if seat != agent and not self._world.away(seat))
-        return self._grid.field({(pose.x, pose.y) for pose in poses}.union(closed))
+        shut = {(pose.x, pose.y) for pose in poses}.union(closed)
+        if self._narrowed is None or self._narrowed.closed != shut:
+            self._narrowed = self._grid.field(shut)
+        return self._narrowed
 
     @cached_property
     def _open(self) -> Field:

@@ -1,10 +1,12 @@
 """Tables against a plain breadth-first search, and moves as data."""
 
+import gc
+import weakref
 from collections import deque
 
 import pytest
 
-from potluck_optionlib.planners import COMPASS, DRIVING, FAR, FLAT, Grid, Motion, Pose
+from potluck_optionlib.planners import COMPASS, DRIVING, FAR, FLAT, Grid, Motion, Pose, tables
 from potluck_optionlib.planners.motion import STEPS, compass, driving
 
 MOTIONS = {
@@ -78,6 +80,20 @@ def test_a_closed_door_divides_the_map_and_its_tables_are_kept_apart(crowd) -> N
     assert grid.field({(5, 2)}).on.row(there_)[here] == FAR
     assert grid.field().on.row(there_)[here] < FAR
     assert grid.field({(5, 2)}) is grid.field([(5, 2)])
+
+
+def test_tables_that_somebody_holds_are_not_made_again(crowd, monkeypatch) -> None:
+    monkeypatch.setattr(tables, "_KEPT", 2)
+    grid = Grid(crowd.floor("hall"), COMPASS)
+    closings = [(cell,) for cell in grid.cells[:5]]
+    held = [grid.field(closed) for closed in closings]
+    assert [grid.field(closed) for closed in closings] == held, "each of many games in turn holds its own"
+    loose = weakref.ref(grid.field(closings[0]))
+    held.clear()
+    for closed in closings[1:]:
+        grid.field(closed)
+    gc.collect()
+    assert loose() is None, "what nobody holds goes with the oldest"
 
 
 def test_turning_first_costs_a_step_and_driving_sideways_none() -> None:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -205,6 +206,8 @@ class Grid:
             for i, facing in enumerate(self.facings)
         }
         self._fields: OrderedDict[frozenset[Cell], Field] = OrderedDict()
+        self._alive: WeakValueDictionary[frozenset[Cell], Field] = WeakValueDictionary()
+        """All that anybody still holds: each of many games in turn may hold its own."""
 
     def pose(self, pose: Pose) -> int:
         """Index of a pose. Raises KeyError off the floor."""
@@ -231,13 +234,13 @@ class Grid:
     def field(self, closed: Iterable[Cell] = ()) -> Field:
         """The tables with these cells closed."""
         key = frozenset(closed)
-        field = self._fields.get(key)
+        field = self._alive.get(key)
         if field is None:
-            field = self._fields[key] = Field(self, key)
-            if len(self._fields) > self._most:
-                self._fields.popitem(last=False)
-        else:
-            self._fields.move_to_end(key)
+            field = self._alive[key] = Field(self, key)
+        self._fields[key] = field
+        self._fields.move_to_end(key)
+        if len(self._fields) > self._most:
+            self._fields.popitem(last=False)
         return field
 
     def successors(self, open_cells: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
