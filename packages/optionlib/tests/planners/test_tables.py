@@ -84,7 +84,7 @@ def test_a_closed_door_divides_the_map_and_its_tables_are_kept_apart(crowd) -> N
 
 def test_tables_that_somebody_holds_are_not_made_again(crowd, monkeypatch) -> None:
     monkeypatch.setattr(tables, "_KEPT", 2)
-    grid = Grid(crowd.floor("hall"), COMPASS)
+    grid = Grid(crowd.floor("two rooms"), COMPASS)
     closings = [(cell,) for cell in grid.cells[:5]]
     held = [grid.field(closed) for closed in closings]
     assert [grid.field(closed) for closed in closings] == held, "each of many games in turn holds its own"
