@@ -44,6 +44,8 @@ class LearnerConfig(Frozen):
     """LoRA alpha; 0 = twice the rank. (ours)"""
     targets: str = "all-linear"
     """LoRA target modules, comma-separated. (ours)"""
+    top_layers: int = Field(default=0, ge=0)
+    """Adapters on the upper n layers only; 0 = on all. What lies below is then computed once a round. (ours)"""
     lr: float | None = Field(default=None, ge=0)
     """Learning rate; by default 2e-5 for LoRA and .05 for tables (ours)."""
     epochs: int = Field(default=2, ge=1)
@@ -63,7 +65,10 @@ class LearnerConfig(Frozen):
     minibatch: int = Field(default=0, ge=0)
     """Decisions an optimiser step; 0 = all of the round. (ours)"""
     microbatch: int = Field(default=64, ge=1)
-    """Decisions a forward pass; changes speed and memory, not the update."""
+    """Most decisions a forward pass; changes speed and memory, not the update."""
+    pass_memory: int = Field(default=1024, ge=1)
+    """MiB, as estimated, that a forward pass may keep for its backward; more decisions make more passes. An agent's
+    own: agents that learn at the same time take as much each."""
     agreement: float = Field(default=1e-3, gt=0)
     """Largest allowed difference between sampled and recomputed log-probabilities; beyond it training stops."""
     threads: int = Field(default=1, ge=1)

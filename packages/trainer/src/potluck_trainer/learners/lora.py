@@ -29,6 +29,7 @@ from transformers.utils import logging as transformers_logging
 from potluck_trainer import losses
 from potluck_trainer.config import LearnerConfig
 from potluck_trainer.errors import BackboneError, CheckpointError, IsolationError
+from potluck_trainer.learners import frozen
 from potluck_trainer.learners.base import (
     Adapter,
     GoOn,
@@ -42,8 +43,8 @@ from potluck_trainer.learners.base import (
     derive_seed,
     minibatches,
 )
-from potluck_trainer.learners.menu_model import MenuModel
-from potluck_trainer.learners.packing import microbatches, pack
+from potluck_trainer.learners.menu_model import MenuModel, MenuRound
+from potluck_trainer.learners.packed_decoder import PackedDecoder
 from potluck_trainer.learners.weights import canonical
 from potluck_trainer.losses import Floats, LossTerms
 
@@ -70,8 +71,9 @@ class LoraTeam:
         causal: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[config.dtype])
         causal.requires_grad_(False)
         causal = causal.to(config.device)
+        packed = PackedDecoder(frozen.take(causal)) if frozen.is_plain(causal) else None
         self._learners = {
-            agent: LoraLearner(_over_shared_base(causal), agent, base_digest, config, temperature, seed)
+            agent: LoraLearner(_over_shared_base(causal), packed, agent, base_digest, config, temperature, seed)
             for agent in agents
         }
 
@@ -102,14 +104,21 @@ class LoraLearner:
     """One agent's adapter and optimiser."""
 
     def __init__(
-        self, causal: Any, agent: str, base_digest: str, config: LearnerConfig, temperature: float, seed: int
+        self,
+        causal: Any,
+        packed: PackedDecoder | None,
+        agent: str,
+        base_digest: str,
+        config: LearnerConfig,
+        temperature: float,
+        seed: int,
     ) -> None:
         self._agent = agent
         self._base_digest = base_digest
         self._config = config
         self._seed = seed
         self._model = _with_adapter(causal, config, derive_seed(seed, "lora", agent))
-        self._menus = MenuModel(self._model.get_base_model(), temperature)
+        self._menus = MenuModel(self._model, temperature, packed)
         self._own = {name: p for name, p in self._model.named_parameters() if "lora_" in name}
         if not self._own:
             raise BackboneError("no module of the backbone matches learner.targets; name its linear layers")
@@ -121,7 +130,8 @@ class LoraLearner:
         torch.set_num_threads(config.threads)
         menu = max(sample.size for sample in samples)
         episode_N, index_N, old_logp_N, advantage_N = columns(samples)
-        ref_NM = self._reference(samples, menu, go_on) if config.beta else None
+        taken = self._menus.open(samples, keep=config.epochs > 1 or config.beta > 0)
+        ref_NM = self._reference(taken, len(samples), menu, go_on) if config.beta else None
         first: LossTerms | None = None
         last, agreement, grad_norm, steps = LossTerms(), 0.0, 0.0, 0
         for epoch in range(config.epochs):
@@ -130,9 +140,9 @@ class LoraLearner:
                 weight_N = np.zeros(len(samples))
                 weight_N[batch] = losses.weights(episode_N[batch], config.reduction)
                 last, difference = LossTerms(), 0.0
-                for rows in microbatches(samples, batch.tolist(), config.microbatch):
+                for rows in taken.microbatches(batch.tolist(), config.microbatch, config.pass_memory << 20):
                     go_on()
-                    logp = self._menus.logp(pack([samples[n] for n in rows]))
+                    logp = taken.logp(rows)
                     logp_NM = _wide(logp.detach().cpu().numpy(), menu)
                     sampled = logp_NM[np.arange(len(rows)), index_N[rows]]
                     difference = max(difference, float(np.abs(sampled - old_logp_N[rows]).max()))
@@ -149,6 +159,7 @@ class LoraLearner:
                     )
                     last += terms
                     _backward(logp, grad_NM)
+                taken.flush()
                 if first is None:
                     first, agreement = last, difference
                     check_agreement(agreement, config.agreement, agent)
@@ -168,20 +179,22 @@ class LoraLearner:
         return norm
 
     @torch.no_grad()
-    def _reference(self, samples: Sequence[Sample], menu: int, go_on: GoOn) -> Floats:
+    def _reference(self, taken: MenuRound, count: int, menu: int, go_on: GoOn) -> Floats:
         """The frozen base's distribution, once a round."""
-        ref_NM = np.full((len(samples), menu), -np.inf)
-        with self._model.disable_adapter():
-            for rows in microbatches(samples, range(len(samples)), 2 * self._config.microbatch):
-                go_on()
-                logp = self._menus.logp(pack([samples[n] for n in rows]))
-                ref_NM[rows] = _wide(logp.cpu().numpy(), menu)
+        ref_NM = np.full((count, menu), -np.inf)
+        for rows in taken.microbatches(range(count), 2 * self._config.microbatch, self._config.pass_memory << 20):
+            go_on()
+            ref_NM[rows] = _wide(taken.logp(rows, adapted=False).cpu().numpy(), menu)
         return ref_NM
 
     @torch.no_grad()
     def logp(self, samples: Sequence[Sample]) -> Floats:
         """Menu log-probabilities of the present weights."""
-        return _wide(self._menus.logp(pack(samples)).cpu().numpy(), max(sample.size for sample in samples))
+        out_NM = np.full((len(samples), max(sample.size for sample in samples)), -np.inf)
+        taken = self._menus.open(samples, keep=False)
+        for rows in taken.microbatches(range(len(samples)), self._config.microbatch, self._config.pass_memory << 20):
+            out_NM[rows] = _wide(taken.logp(rows).cpu().numpy(), out_NM.shape[1])
+        return out_NM
 
     def export(self) -> Adapter:
         tensors = get_peft_model_state_dict(self._model)
@@ -218,13 +231,33 @@ def _over_shared_base(causal: Any) -> Any:
 
 
 def _with_adapter(causal: Any, config: LearnerConfig, seed: int) -> Any:
-    targets = config.targets if config.targets == "all-linear" else [part.strip() for part in config.targets.split(",")]
-    alpha = config.alpha or 2 * config.rank
-    lora = LoraConfig(r=config.rank, lora_alpha=alpha, target_modules=targets, task_type="CAUSAL_LM")
+    alpha, layers = config.alpha or 2 * config.rank, _adapted_layers(causal, config)
+    targets = _targets(causal, config) if config.targets != "all-linear" or layers else config.targets
+    lora = LoraConfig(
+        r=config.rank, lora_alpha=alpha, target_modules=targets, layers_to_transform=layers, task_type="CAUSAL_LM"
+    )
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
         torch.manual_seed(seed)
         return get_peft_model(causal, lora).eval()
+
+
+def _adapted_layers(causal: Any, config: LearnerConfig) -> list[int] | None:
+    count = len(causal.get_decoder().layers)
+    if config.top_layers > count:
+        raise BackboneError(f"learner.top_layers is {config.top_layers}, the backbone has {count} layers; give fewer")
+    return list(range(count - config.top_layers, count)) if config.top_layers else None
+
+
+def _targets(causal: Any, config: LearnerConfig) -> list[str]:
+    """Names of linear layers; PEFT takes its own word for all of them only where all layers are adapted."""
+    if config.targets != "all-linear":
+        return [part.strip() for part in config.targets.split(",")]
+    head = causal.get_output_embeddings()
+    modules = causal.get_decoder().named_modules()
+    return sorted(
+        {name.rsplit(".")[-1] for name, one in modules if isinstance(one, torch.nn.Linear) and one is not head}
+    )
 
 
 def _backward(logp: torch.Tensor, grad_NM: Floats) -> None:

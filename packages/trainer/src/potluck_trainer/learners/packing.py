@@ -26,6 +26,9 @@ class Packed:
     positions_NL: torch.Tensor
     visible_NLL: torch.Tensor | None
     """Which of the row's own tokens each token sees; None = the plain causal mask."""
+    row_T: torch.Tensor
+    """Where the tokens that are no padding lie, row after row."""
+    column_T: torch.Tensor
     branch_row_R: torch.Tensor
     branch_column_R: torch.Tensor
     tokens_U: torch.Tensor
@@ -38,15 +41,29 @@ class Packed:
     offered_NM: torch.Tensor
 
 
-def microbatches(samples: Sequence[Sample], order: Sequence[int], size: int) -> list[list[int]]:
-    """Splits by prefix, then by length, so that little is padding; the order within is that of the lengths."""
+def microbatches(samples: Sequence[Sample], order: Sequence[int], size: int, tokens: int = 0) -> list[list[int]]:
+    """Splits by prefix, then by length, so that little is padding; the order within is that of the lengths. None has
+    more than `size` decisions, nor (0 = no bound) more than so many tokens, unless a single decision has."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for n in order:
         groups.setdefault(samples[n].prefix, []).append(n)
     batches: list[list[int]] = []
     for prefix in sorted(groups):
         members = sorted(groups[prefix], key=lambda n: (len(samples[n].suffix), n))
-        batches += [members[start : start + size] for start in range(0, len(members), size)]
+        batches += _cut(samples, members, size, tokens)
+    return batches
+
+
+def _cut(samples: Sequence[Sample], members: Sequence[int], size: int, tokens: int) -> list[list[int]]:
+    batches: list[list[int]] = []
+    held = 0
+    for n in members:
+        own = len(samples[n].suffix) + len(trie.build(samples[n].labels).tokens)
+        if not batches or len(batches[-1]) == size or (tokens and held + own > tokens):
+            batches.append([])
+            held = 0
+        batches[-1].append(n)
+        held += own
     return batches
 
 
@@ -86,6 +103,8 @@ def pack(samples: Sequence[Sample]) -> Packed:
         ids_NL=ids,
         positions_NL=positions,
         visible_NLL=_visible(samples, tries, width) if any(tree.tokens for tree in tries) else None,
+        row_T=torch.repeat_interleave(torch.tensor(lengths)),
+        column_T=torch.cat([torch.arange(length) for length in lengths]),
         branch_row_R=torch.tensor(rows, dtype=torch.long),
         branch_column_R=torch.tensor(columns, dtype=torch.long),
         tokens_U=torch.tensor(tokens, dtype=torch.long),

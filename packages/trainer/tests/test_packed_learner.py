@@ -1,0 +1,206 @@
+"""The packed forward's gradients beside those of the loop that one writes first: one agent's PEFT model, full prompts,
+full logits, autograd; and what its round keeps and shares."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from peft import PeftModel  # noqa: E402
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM  # noqa: E402
+
+from potluck_trainer.config import LearnerConfig  # noqa: E402
+from potluck_trainer.errors import BackboneError  # noqa: E402
+from potluck_trainer.learners.base import Sample  # noqa: E402
+from potluck_trainer.learners.lora import LoraTeam  # noqa: E402
+from potluck_trainer.learners.packed_round import PackedRound  # noqa: E402
+
+BASE = "b" * 64
+TEMPERATURE = 0.9
+SIZES = {"vocab_size": 64, "num_hidden_layers": 3, "num_attention_heads": 6, "num_key_value_heads": 2}
+FAMILIES = {
+    "llama": (LlamaForCausalLM, LlamaConfig, {"hidden_size": 288, "intermediate_size": 320, "head_dim": 16}),
+    "qwen3": (Qwen3ForCausalLM, Qwen3Config, {"hidden_size": 48, "intermediate_size": 64, "head_dim": 8}),
+}
+"""One wider than adapters are merged, one not."""
+LABELS = {
+    "letters": ((11,), (12,), (13,), (14,), (15,)),
+    "words": ((11,), (12, 13), (12, 14), (15, 16, 17), (15, 16, 18)),
+}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def base(request, tmp_path_factory):
+    kind, config, sizes = FAMILIES[request.param]
+    torch.manual_seed(0)
+    path = tmp_path_factory.mktemp(request.param)
+    kind(config(**SIZES, **sizes, tie_word_embeddings=True, initializer_range=0.1)).save_pretrained(path)
+    return kind, path
+
+
+def make_team(base, **changes):
+    settings = {"lr": 1e-3, "beta": 0.05, "entropy": 0.01, "rank": 4, "epochs": 1, "agreement": 9.0} | changes
+    team = LoraTeam(base[1], ("a", "b"), BASE, LearnerConfig(**settings), TEMPERATURE, 0)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for agent in team.agents:
+            for p in team._learners[agent]._own.values():
+                p.copy_(torch.randn(p.shape, generator=generator) * 0.05)
+    return team
+
+
+def decisions(scheme, count=7):
+    rng = np.random.default_rng(3)
+    out = []
+    for n in range(count):
+        labels = tuple(LABELS[scheme][k] for k in rng.permutation(5)[: int(rng.integers(2, 6))])
+        suffix = tuple(int(t) for t in rng.integers(20, 60, rng.integers(3, 9)))
+        prefix = tuple(range(20, 30)) if n % 3 else (5, 6, 7)
+        index, old = int(rng.integers(len(labels))), float(-np.log(len(labels)))
+        out.append(Sample(n % 4, index, old, float(rng.normal()), prefix=prefix, suffix=suffix, labels=labels))
+    return out
+
+
+def naive_logp(model, sample):
+    """Constrained sampling's probabilities, every step from a whole prompt and all of the vocabulary's logits."""
+    out = []
+    for path in sample.labels:
+        total = torch.zeros((), dtype=torch.float64)
+        for depth, token in enumerate(path):
+            options = sorted({p[depth] for p in sample.labels if p[:depth] == path[:depth] and len(p) > depth})
+            ids = torch.tensor([[*sample.prefix, *sample.suffix, *path[:depth]]])
+            step = (model(input_ids=ids).logits[0, -1].double() / TEMPERATURE)[options].log_softmax(-1)
+            total = total + step[options.index(token)]
+        out.append(total)
+    return torch.stack(out)
+
+
+def naive_gradients(team, base, samples, tmp_path):
+    """By PEFT from the exported adapter: the loss of the update in torch's own words."""
+    adapter = team.export("a")
+    (tmp_path / "adapter_config.json").write_text(adapter.config_json)
+    (tmp_path / "adapter_model.safetensors").write_bytes(adapter.weights)
+    model = PeftModel.from_pretrained(base[0].from_pretrained(base[1]), tmp_path, is_trainable=True).eval()
+    loss = torch.zeros((), dtype=torch.float64)
+    for sample in samples:
+        logp = naive_logp(model, sample)
+        with torch.no_grad(), model.disable_adapter():
+            frozen = naive_logp(model, sample)
+        ratio = (logp[sample.index] - sample.logprob).exp()
+        kept = torch.minimum(ratio * sample.advantage, ratio.clamp(0.8, 1.2) * sample.advantage)
+        p = logp.exp()
+        loss = loss + (-kept + 0.05 * (p * (logp - frozen)).sum() + 0.01 * (p * logp).sum()) / len(samples)
+    loss.backward()
+    found = {name: p.grad for name, p in model.named_parameters() if "lora_" in name}
+    assert any(p.grad is None for name, p in model.named_parameters() if "lora_" not in name)
+    return found
+
+
+def our_gradients(team, samples, monkeypatch):
+    learner, found = team._learners["a"], {}
+
+    def step():
+        found.update({name: p.grad.clone() for name, p in learner._own.items()})
+        for p in learner._own.values():
+            p.grad = None
+        return 0.0
+
+    monkeypatch.setattr(learner, "_step", step)
+    team.update("a", samples, 0)
+    return found
+
+
+def distance(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    gap = sum(float((ours[name] - theirs[name]).double().square().sum()) for name in ours)
+    return (gap / sum(float(g.double().square().sum()) for g in theirs.values())) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("scheme", "changes"),
+    [
+        ("letters", {}),
+        ("letters", {"top_layers": 1}),
+        ("words", {"microbatch": 3}),
+        ("words", {"top_layers": 1, "microbatch": 3}),
+        ("words", {"top_layers": 2, "targets": "q_proj,v_proj,down_proj"}),
+    ],
+)
+def test_gradients_are_those_of_the_naive_loop(base, scheme, changes, tmp_path, monkeypatch):
+    team = make_team(base, **changes)
+    assert team._learners["a"]._menus.packs
+    samples = decisions(scheme)
+    theirs = naive_gradients(team, base, samples, tmp_path)
+    assert distance(our_gradients(team, samples, monkeypatch), theirs) < 1e-5
+
+
+def test_a_prefix_without_gradient_would_be_seen(base, tmp_path, monkeypatch):
+    """The negative control: keys and values of the rules taken as constants."""
+    team, samples = make_team(base), decisions("words")
+    theirs = naive_gradients(team, base, samples, tmp_path)
+    monkeypatch.setattr(PackedRound, "flush", lambda self: self._opened.clear())
+    assert distance(our_gradients(team, samples, monkeypatch), theirs) > 1e-2
+
+
+def test_the_trunk_runs_once_a_round(base, monkeypatch):
+    """Not again in later epochs, nor for the frozen reference."""
+    seen = []
+    team = make_team(base, top_layers=1, epochs=3, minibatch=3, microbatch=2)
+    packed = team._learners["a"]._menus._reader.packed
+    climb = type(packed).climb
+
+    def watched(self, h, laid, layers, keys=None):
+        if 0 in layers:
+            seen.append(len(h))
+        return climb(self, h, laid, layers, keys)
+
+    monkeypatch.setattr(type(packed), "climb", watched)
+    samples = decisions("letters")
+    assert team.update("a", samples, 0).steps == 9
+    assert sum(seen) == sum(len(s.suffix) for s in samples) + sum(len(p) for p in {s.prefix for s in samples})
+    seen.clear()
+    team.update("a", samples, 1)
+    assert sum(seen) == sum(len(s.suffix) for s in samples)
+
+
+def test_adapters_on_upper_layers_say_so_in_their_config_and_nowhere_else(base):
+    team = make_team(base, top_layers=2)
+    names = set(team._learners["a"]._own)
+    assert all(".layers.1." in name or ".layers.2." in name for name in names)
+    assert '"layers_to_transform":[1,2]' in team.export("a").config_json
+    with pytest.raises(BackboneError, match="has 3 layers; give fewer"):
+        make_team(base, top_layers=4)
+
+
+def test_less_memory_makes_smaller_passes_and_the_same_update(base):
+    samples = decisions("letters", 40)
+    team = make_team(base)
+    rounds = team._learners["a"]._menus.open(samples, keep=False)
+    passes = rounds.microbatches(range(40), 64, 20 * team._learners["a"]._menus.kept_bytes())
+    assert sorted(n for rows in passes for n in rows) == list(range(40))
+    assert max(sum(len(samples[n].suffix) for n in rows) for rows in passes) <= 20
+    assert len(rounds.microbatches(range(40), 64, 1)) == 40
+    assert len(rounds.microbatches(range(40), 64, 1 << 30)) == 2
+
+
+def test_what_is_kept_is_told_about_right(base):
+    """The estimate that bounds passes, beside what autograd really keeps."""
+    team = make_team(base)
+    samples = [replace(s, prefix=()) for s in decisions("letters", 12)]
+    held = {}
+
+    def note(tensor):
+        storage = tensor.untyped_storage()
+        held[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    frozen_bytes = {p.untyped_storage().data_ptr() for p in team._learners["a"]._model.parameters()}
+    taken = team._learners["a"]._menus.open(samples, keep=False)
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        kept = taken.logp(range(12))
+    assert kept.requires_grad
+    tokens = sum(len(s.suffix) for s in samples)
+    real = sum(size for place, size in held.items() if place not in frozen_bytes) / tokens
+    assert 0.4 < team._learners["a"]._menus.kept_bytes() / real < 2.5
