@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from potluck.common.v1 import common_pb2
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck.rpc.errors import PotluckError, from_status, typed_errors
-from potluck_policy_server import cli
+from potluck_policy_server import cli, serving
 from potluck_policy_server.backbones.base import LETTERS, WORDS
 
 
@@ -115,6 +115,7 @@ def test_a_model_folder(folder, tmp_path, monkeypatch, capsys, spoil, says):
     AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).save_pretrained(tmp_path, max_shard_size="150KB")
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
     spoil(tmp_path)
+    monkeypatch.setattr(serving, "configure_logs", lambda *_: None)
     monkeypatch.setattr(sys, "argv", ["potluck-policy", "serve", "--backbone", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         cli.main()

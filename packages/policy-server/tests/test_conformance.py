@@ -123,7 +123,7 @@ class Faulty(PolicyService):
             if self.fault == "answers of another batch" and kept is None and len(response.choose.choices) == 1:
                 kept = response
                 continue
-            if kept is not None and len(response.choose.choices) == 1:
+            if kept is not None and kept.request_id and len(response.choose.choices) == 1:
                 kept.choose.CopyFrom(response.choose)
                 yield kept
                 kept = pb.ChooseStreamResponse()
