@@ -5,12 +5,15 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import NamedTuple
 
 import grpc
+import pyarrow.parquet as pq
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from potluck_audit import frames
 from potluck_audit.cli import main
 
 COMMAND = [sys.executable, "-c", "from potluck_audit.cli import main; main()"]
@@ -50,6 +53,52 @@ def test_a_failed_check_has_an_exit_status_of_its_own(command, tmp_path, write_r
     assert ended.returncode == 3
     assert "FAILED eval/trained: at least 4 cross-agent transfers" in ended.stdout
     assert not (tmp_path / "demo" / "report.html").exists()
+
+
+@pytest.mark.parametrize(("value", "left_out"), [(float("nan"), True), (float("inf"), True), (1.0, False)])
+def test_a_return_that_is_no_number_is_left_out_and_told(command, tmp_path, write_run, team, tape, value, left_out):
+    one = tape()
+    one.soup(1, "agent_0", "agent_1")
+    odd, *rest = team([one, one, one]).episodes
+    ended = command("run", write_run(tmp_path / "demo", [replace(odd, team_return=value), *rest]))
+    assert ended.returncode == 0, ended.stderr
+    assert f"soups, {3 - left_out} episodes" in ended.stdout
+    notes = json.loads((tmp_path / "demo" / "audit" / "results.json").read_text())["notes"]
+    assert any("1 of 3 episodes of eval/trained hold no return" in note for note in notes) == left_out
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, ""),
+        ({"library_digest": "b" * 64}, "option library"),
+        ({"horizon": 200, "dynamics": "x"}, "dynamics and horizon"),
+    ],
+)
+def test_teams_of_different_libraries_are_not_subtracted(command, tmp_path, write_run, team, tape, changes, told):
+    one = tape()
+    one.soup(1, "agent_0", "agent_1")
+    sets = [*team([one, one]).episodes, *team([one, one], "eval/frozen", **changes).episodes]
+    run = write_run(tmp_path / "demo", sets)
+    assert command("run", run, "--no-report").returncode == 0
+    found = json.loads((run / "audit" / "results.json").read_text())
+    assert any(m["name"] == "return_gain" for m in found["metrics"]) == (not told)
+    notes = [note for note in found["notes"] if "are not compared" in note]
+    expected = [f"eval/trained and eval/frozen are not compared: they differ in their {told}."] if told else []
+    assert notes == expected
+
+
+def test_figures_lie_as_parquet_beside_the_json(command, tmp_path, write_run, team, tape):
+    one = tape()
+    one.soup(1, "agent_0", "agent_1")
+    run = write_run(tmp_path / "demo", team([one]).episodes)
+    assert command("run", run, "--no-report").returncode == 0
+    table = pq.read_table(run / "audit" / "metrics.parquet")
+    assert table.schema == frames.METRICS
+    saved = json.loads((run / "audit" / "results.json").read_text())["metrics"]
+    assert table.to_pylist() == [{name: row[name] for name in frames.METRICS.names} for row in saved]
+    assert None in table["low"].to_pylist(), "one episode: undefined is null here, too"
+    assert not list((run / "audit").glob(".*"))
 
 
 def test_errors_are_one_line_with_a_cure(command, tmp_path):

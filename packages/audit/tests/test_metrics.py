@@ -1,6 +1,7 @@
 """Every metric on records whose right values were worked out by hand, and on records that must not pass."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -207,6 +208,8 @@ def test_step_rewards_must_add_up_to_the_return(team, tape):
     one.soup(1, "agent_0", "agent_1")
     assert all(c.passed for c in checks(team([one])))
     assert [c.passed for c in checks(team([one], team_return=2.0))] == [True, False]
+    one.progress.steps[0].reward = math.nan
+    assert [c.passed for c in checks(team([one], team_return=1.0))] == [True, False], "NaN adds up to nothing"
 
 
 def test_visits_count_steps_by_cell(team, tape, at):

@@ -88,9 +88,10 @@ def test_unsealed_parts_and_unknown_columns_are_passed_over(tmp_path, write_run,
     assert len(load_run(tmp_path).episodes) == 1
 
 
-def test_a_nan_return_is_missing_and_not_zero(tmp_path, write_run, episode):
-    write_run(tmp_path, [episode(team_return=float("nan"))])
-    assert load_run(tmp_path).episodes[0].team_return is None
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_return_that_is_no_number_is_missing_and_not_zero(tmp_path, write_run, episode, value):
+    write_run(tmp_path, [episode(team_return=value), episode(seed=10001, team_return=0.0)])
+    assert [e.team_return for e in load_run(tmp_path).episodes] == [None, 0.0]
 
 
 def test_seats_are_in_order_of_number():

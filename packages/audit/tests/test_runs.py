@@ -99,6 +99,17 @@ def test_metrics_and_credit_are_the_audits(run):
     assert run.metrics(agent="agent_1", name="credit").num_rows == run.credit(agent="agent_1").num_rows == 1
 
 
+def test_figures_of_sets_without_episodes_are_found(run, monkeypatch):
+    across = Metric("role_agreement", "teams", Estimate(0.8, 0.6, 1.0, 3), "", "matched", "share")
+    found = runs.Run(run.path)
+    monkeypatch.setitem(found.__dict__, "results", replace(run.results, metrics=[*run.results.metrics, across]))
+    assert found.metrics(set="teams")["value"].to_pylist() == [0.8]
+    with pytest.raises(InvalidRequest, match=r"no episode set 'team'.*teams"):
+        found.metrics(set="team")
+    with pytest.raises(InvalidRequest, match="no episode set 'teams'"):
+        found.episodes(set="teams")
+
+
 def test_undefined_is_null_and_never_nan(copied):
     part = copied / "episodes" / "eval-trained.parquet"
     table = pq.read_table(part)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
@@ -214,6 +214,16 @@ async def test_a_replay_that_diverges_is_a_failed_check(tmp_path, write_run):
         await here.audit(run, services=pb.Services(envs=here.services.envs))
     failed = [c for c in json.loads((run / "audit" / "results.json").read_text())["checks"] if c["passed"] is False]
     assert "to the same trajectory" in failed[0]["name"]
+
+
+@pytest.mark.parametrize("tampered", [True, False])
+async def test_a_row_with_another_digest_than_its_recording_is_a_failed_check(tmp_path, write_run, tampered):
+    async with house() as here:
+        first, *rest = await recorded(here)
+        run = write_run(tmp_path / "demo", [replace(first, digest="0" * 64) if tampered else first, *rest])
+        await here.audit(run, services=pb.Services(envs=here.services.envs))
+    failed = [c for c in json.loads((run / "audit" / "results.json").read_text())["checks"] if c["passed"] is False]
+    assert ["different digests" in c["detail"] for c in failed] == [True] * tampered
 
 
 async def test_credit_against_other_baselines(tmp_path, write_run):

@@ -139,7 +139,7 @@ def _picked(menus: pa.ChunkedArray, index: np.ndarray) -> pa.Array:
 
 
 def _typed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The schema's columns, in order: null where a column lacks or holds NaN."""
+    """The schema's columns, in order: null where a column lacks or holds what is no number."""
     return pa.Table.from_arrays([_column(table, field) for field in schema], schema=schema)
 
 
@@ -147,7 +147,7 @@ def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
     if field.name not in table.column_names:
         return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
     column = table[field.name].cast(field.type)
-    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(field.type) else column
+    return pc.if_else(pc.is_finite(column), column, None) if pa.types.is_floating(field.type) else column
 
 
 def names(table: pa.Table, column: str) -> Sequence[str]:

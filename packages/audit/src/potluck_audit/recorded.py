@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from potluck_audit.errors import InvalidRequest
@@ -39,9 +39,16 @@ def measure(run: RunRecords, intervals: Intervals, on_stage: OnStage) -> AuditRe
         results.metrics += behaviour(group, intervals)
         results.checks += checks(group)
         results.visits[group.name] = visits(group)
+        if unknown := sum(e.team_return is None for e in group.episodes):
+            results.notes.append(
+                f"{unknown} of {len(group.episodes)} episodes of {group.name} hold no return that is a number: figures "
+                "of returns leave them out, figures of behaviour do not."
+            )
         if len(group.episodes) == 1:
             results.notes.append(f"{group.name} has one episode: its numbers have no intervals.")
-    results.metrics += _gains(sets, intervals)
+    gains, notes = _gains(sets, intervals)
+    results.metrics += gains
+    results.notes += notes
     training = run.of(TRAIN)
     results.curve = learning_curve(training, intervals)
     rounds = sorted({e.round for e in training})
@@ -53,14 +60,29 @@ def measure(run: RunRecords, intervals: Intervals, on_stage: OnStage) -> AuditRe
     return results
 
 
-def _gains(sets: Sequence[EpisodeSet], intervals: Intervals) -> list[Metric]:
-    """The trained team against every other team, with tests that are corrected together."""
+def _gains(sets: Sequence[EpisodeSet], intervals: Intervals) -> tuple[list[Metric], list[str]]:
+    """The trained team against every other team, with tests that are corrected together; and what is not compared."""
     trained = next((s for s in sets if s.name == TRAINED), None)
     others = [s for s in sets if s is not trained and not s.name.startswith(SOLO)]
     if trained is None or not others:
-        return []
-    gains = [metric for other in others for metric in gain(trained, other, intervals)]
-    return gains + gain_tests(trained, others, intervals)
+        return [], []
+    unlike = {other.name: words for other in others if (words := _differ_in(trained, other))}
+    notes = [f"{TRAINED} and {name} are not compared: they differ in their {words}." for name, words in unlike.items()]
+    alike = [other for other in others if other.name not in unlike]
+    gains = [metric for other in alike for metric in gain(trained, other, intervals)]
+    return gains + (gain_tests(trained, alike, intervals) if alike else []), notes
+
+
+def _differ_in(one: EpisodeSet, other: EpisodeSet) -> str:
+    """What keeps returns of two sets from being subtracted; interface and policies are what is compared."""
+    both = [*one.episodes, *other.episodes]
+    seen: dict[str, Collection[object]] = {
+        "game": {e.game for e in both},
+        "option library": {e.library_digest for e in both},
+        "dynamics": {e.dynamics for e in both},
+        "horizon": {e.horizon for e in both},
+    }
+    return " and ".join(words for words, found in seen.items() if len(found) > 1)
 
 
 def compare_seeds(run: RunRecords, others: Sequence[Path], intervals: Intervals) -> list[Metric]:

@@ -2,6 +2,7 @@
 
 `<run>/audit/results.json`: `schema_version`, facts, one object per metric (`value`, `low`, `high` are null where they
 are undefined), checks, the learning curve, trends over windows of training rounds, visits and notes. Never NaN.
+`<run>/audit/metrics.parquet`: the same metrics as a table (`frames.METRICS`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from potluck.audit.v1 import audit_service_pb2 as audit_pb
+from potluck_audit import frames
 from potluck_audit.metrics.curves import CurvePoint
 from potluck_audit.metrics.metric import Check, EpisodeSet, Metric
 from potluck_audit.metrics.trends import Trend
@@ -128,5 +132,10 @@ def write_file(path: Path, text: str) -> Path:
 
 
 def write_results(results: AuditResults, run: Path) -> Path:
+    """The JSON's path; the metrics lie beside it as Parquet."""
     text = json.dumps(results.to_json(), allow_nan=False, ensure_ascii=False, indent=1)
-    return write_file(run / "audit" / "results.json", text + "\n")
+    written = write_file(run / "audit" / "results.json", text + "\n")
+    aside = written.with_name(".metrics.parquet.tmp")
+    pq.write_table(frames.metrics(results.metrics), aside)
+    aside.replace(written.with_name("metrics.parquet"))
+    return written

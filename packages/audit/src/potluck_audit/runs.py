@@ -14,6 +14,7 @@ Records are only read. Tables are made when they are asked for, so that a long r
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -75,8 +76,11 @@ class Run:
         return frames.decisions(self.path, set, agent)
 
     def metrics(self, set: str | None = None, agent: str | None = None, name: str | None = None) -> pa.Table:
-        """One row a figure of the audit (columns: `frames.METRICS`). Raises NotAudited."""
-        self._known(set, agent)
+        """One row a figure of the audit (columns: `frames.METRICS`). Raises NotAudited.
+
+        Sets are episode sets and what figures name besides, such as `teams` for comparisons of runs.
+        """
+        self._known(set, agent, {m.set for m in self.results.metrics})
         return frames.metrics(
             m
             for m in self.results.metrics
@@ -95,9 +99,10 @@ class Run:
         self._known(set, agent)
         return frames.credit(m for m in self.results.metrics if set in (None, m.set) and agent in (None, m.agent))
 
-    def _known(self, set: str | None, agent: str | None) -> None:
+    def _known(self, set: str | None, agent: str | None, more: Collection[str] = ()) -> None:
         """A misspelt filter must not look like a run without rows."""
-        if set is not None and set not in self.sets:
-            raise InvalidRequest("set", f"{self.name} has no episode set {set!r}", f"it has {', '.join(self.sets)}")
+        known = dict.fromkeys([*self.sets, *sorted(more)])
+        if set is not None and set not in known:
+            raise InvalidRequest("set", f"{self.name} has no episode set {set!r}", f"it has {', '.join(known)}")
         if agent is not None and agent not in self.agents:
             raise InvalidRequest("agent", f"{self.name} has no agent {agent!r}", f"it has {', '.join(self.agents)}")

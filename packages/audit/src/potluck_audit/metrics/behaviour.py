@@ -55,7 +55,8 @@ def checks(episodes: EpisodeSet) -> list[Check]:
 def _returns_check(episodes: EpisodeSet) -> list[Check]:
     """The recorded return is what the recorded steps paid."""
     known = [e for e in episodes.episodes if e.progress.steps and e.team_return is not None]
-    wrong = [e for e in known if abs(sum(s.reward for s in e.progress.steps) - (e.team_return or 0.0)) > 1e-9]
+    # "not within" and not "beyond": a step that paid NaN is within nothing
+    wrong = [e for e in known if not abs(sum(s.reward for s in e.progress.steps) - (e.team_return or 0.0)) <= 1e-9]
     name = "step rewards add up to the recorded return"
     if not known:
         return [Check(name, episodes.name, None, "no step records")]

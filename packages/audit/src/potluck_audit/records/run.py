@@ -141,7 +141,7 @@ def _episode(row: Mapping[str, Any], decisions: Mapping[tuple[str, str], Sequenc
         sample_seed=row["sample_seed"],
         horizon=row["horizon"],
         steps=row["steps"],
-        team_return=None if team_return is None or math.isnan(team_return) else team_return,
+        team_return=team_return if team_return is not None and math.isfinite(team_return) else None,
         agent_returns=tuple(row["agent_returns"] or ()),
         policies=json.loads(row["policies"]),
         digest=row["digest"],

@@ -47,6 +47,9 @@ async def fetch(chosen: Sequence[tuple[str, Episode]], envs: EnvPool) -> tuple[l
     lost: list[str] = []
     for title, episode in chosen:
         recording = env_pb.Recording.FromString(episode.recording)
+        if episode.digest != recording.digest:
+            wrong.append(f"{episode.episode_id}: its row and its recording tell different digests")
+            continue
         try:
             replayed.append(ReplayedEpisode(title, episode, await envs.replay(recording, frames=True)))
         except PotluckError as error:
