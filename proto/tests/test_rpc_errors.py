@@ -10,9 +10,17 @@ from google.rpc.status_pb2 import Status
 
 from potluck.common.v1.common_pb2 import ErrorReason
 from potluck.play import EpisodeLost
+from potluck.policy.v1 import policy_service_pb2 as pb
+from potluck.policy.v1.policy_service_pb2_grpc import (
+    PolicyServiceServicer,
+    PolicyServiceStub,
+    add_PolicyServiceServicer_to_server,
+)
+from potluck.rpc.channel import connect
 from potluck.rpc.errors import CODES, PotluckError, Reason, from_rpc, from_status, typed_errors
 from potluck.rpc.limits import MESSAGE_CAP
 from potluck.rpc.security import Security
+from potluck.rpc.server import serve
 
 from .four_kinds import KINDS, SECRET, SERVICE, call, kinds_server
 
@@ -57,6 +65,36 @@ def test_errors_survive_pickling(error):
     assert (type(again), again.reason, str(again), again.metadata) == (
         type(error), error.reason, str(error), error.metadata,
     )  # fmt: skip
+
+
+POLICY = "potluck.policy.v1.PolicyService"
+
+
+class Leaves(PolicyServiceServicer):
+    """Takes all methods over from the generated base, but one that fails in its own way."""
+
+    async def Describe(self, request, context):
+        raise NotImplementedError(SECRET)
+
+
+async def test_methods_that_a_server_leaves_out_are_unsupported_and_no_accident():
+    server = await serve(
+        lambda s: add_PolicyServiceServicer_to_server(Leaves(), s), services=[POLICY], bind="127.0.0.1:0"
+    )
+    channel = connect(server.address)
+    stub = PolicyServiceStub(channel)
+    try:
+        with pytest.raises(PotluckError, match="this server has no /potluck") as one, typed_errors():
+            await stub.ReleaseAdapter(pb.ReleaseAdapterRequest())
+        with pytest.raises(PotluckError, match="this server has no /potluck") as many, typed_errors():
+            await stub.ChooseStream().read()
+        with pytest.raises(PotluckError) as own, typed_errors():
+            await stub.Describe(pb.DescribeRequest())
+    finally:
+        await channel.close()
+        await server.stop()
+    assert (one.value.reason, many.value.reason) == (Reason.UNSUPPORTED, Reason.UNSUPPORTED)
+    assert own.value.reason == Reason.INTERNAL, "a method of its own that is not done is a defect"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -103,7 +103,13 @@ async def _mapped(method: str, context: Context, span: Span | None) -> AsyncIter
     except grpc.aio.AbortError:
         raise  # abort() works by raising
     except Exception as error:
-        await _abort(method, context, span, as_typed(error, method))
+        left_out = isinstance(error, NotImplementedError) and context.code() is grpc.StatusCode.UNIMPLEMENTED
+        await _abort(method, context, span, _not_here(method) if left_out else as_typed(error, method))
+
+
+def _not_here(method: str) -> PotluckError:
+    """A method that a servicer took over from its generated base, which says so by status and exception."""
+    return PotluckError(Reason.UNSUPPORTED, f"this server has no {method}", "ask a server that offers it")
 
 
 def as_typed(error: BaseException, what: str) -> PotluckError:
