@@ -270,6 +270,13 @@ def test_records_without_a_recording_or_a_return_are_refused(episode):
         case_of(episode(None, team_return=None))
 
 
+def test_a_row_that_tells_another_digest_than_its_recording_is_refused(episode):
+    recording = env_pb.Recording(game="g", digest="a").SerializeToString()
+    assert case_of(episode(None, recording=recording, digest="a")).game == "g"
+    with pytest.raises(Diverged, match="tell different digests"):
+        case_of(episode(None, recording=recording, digest="b"))
+
+
 def test_walking_twice_is_the_same_walk(at_table, success):
     again = at_table(lambda envs, policy: walk(success[0], envs))
     assert again.order == success[1].order

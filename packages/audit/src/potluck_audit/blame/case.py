@@ -11,7 +11,7 @@ from potluck.play.specs import PlayOptions
 from potluck_audit.blame.errors import NoReturn
 from potluck_audit.blame.settings import OWN
 from potluck_audit.counterfactual.seats import Seats, seats
-from potluck_audit.errors import InvalidRequest, Unsupported
+from potluck_audit.errors import Diverged, InvalidRequest, Unsupported
 from potluck_audit.records import Episode
 
 MAX_LIVE = 256
@@ -65,7 +65,7 @@ class Case:
 
 
 def case_of(episode: Episode) -> Case:
-    """Raises NoReturn or Unsupported where the record does not hold enough."""
+    """Raises NoReturn or Unsupported where the record does not hold enough, Diverged where it contradicts itself."""
     if episode.team_return is None:
         raise NoReturn(episode.episode_id)
     if not episode.recording:
@@ -78,9 +78,15 @@ def case_of(episode: Episode) -> Case:
             f"episode {episode.episode_id} was answered in free text, which has no menu of other choices",
             "choose an episode of the menu or native interface",
         )
+    recording = env_pb.Recording.FromString(episode.recording)
+    if episode.digest != recording.digest:
+        raise Diverged(
+            f"episode {episode.episode_id}: its row and its recording tell different digests",
+            "evaluate the team again; nobody is blamed on a record that was changed",
+        )
     return Case(
         episode_id=episode.episode_id,
-        recording=env_pb.Recording.FromString(episode.recording),
+        recording=recording,
         team_return=episode.team_return,
         policies={agent: episode.policies[agent] for agent in episode.agents},
         sample_seed=episode.sample_seed,
