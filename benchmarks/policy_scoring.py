@@ -1,172 +1,206 @@
-"""Menu decisions per second: the policy server's scoring beside the loop that one would write first with PEFT.
+"""Menu decisions per second: the policy server's scoring beside what one would write with PEFT.
 
-    python benchmarks/policy_scoring.py
-    python benchmarks/policy_scoring.py --backbone smollm2-135m --batches 1 7
+    python benchmarks/policy_scoring.py                                     tiny, batches 1 to 64
+    python benchmarks/policy_scoring.py --backbone smollm2-135m --batches 1 7 --profile
+    python benchmarks/policy_scoring.py --adapt top-third --game meltingpot/clean_up --dtype bfloat16
 
-Both run in one process, on the same prompts, adapters (rank 16, all linear layers), type and thread. The naive loop
-asks one agent at a time: `set_adapter`, then `generate(max_new_tokens=1)` on the whole prompt. Ours is the backbone
-that the server serves, rendering and tokenizing included. Rates are per CPU second, which on one thread of an idle
-machine is wall time. The measured matrix product rate on the base's own shapes gives the limit for the floating-point
-operations that must be done (suffix only, LoRA not counted).
+All run in one process, on the same prompts of played episodes, adapters (rank 16, one per seat), type and thread:
+
+    loop    `set_adapter`, then `generate` on the whole prompt, one agent at a time
+    mixed   one left-padded batch through PEFT's `adapter_names`
+    ours    the backbone that the server serves, rendering and tokenizing included, its caches warm
+
+Both rivals sample as many tokens as the longest label on offer has; ours answers with all probabilities, exactly. Rates
+are per CPU second, which on one thread of an idle machine is wall time; the best of some stretches. "of limit" is the
+share of the measured rate of matrix products on the base's own shapes, counting the tokens that were computed (LoRA,
+attention and head not counted). The last columns switch the deterministic mode off: its rate, and the largest change of
+a log-probability.
 """
 
 import argparse
 import hashlib
-import itertools
-import json
 import os
-import random
 import time
 from collections.abc import Callable
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import numpy as np
 import torch
-from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
-from safetensors.torch import save
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from game_prompts import GAMES, Asked, played
+from peft_rivals import Rivals, random_adapter
+from scoring_profile import Profile
 
-from potluck.common.v1 import common_pb2
 from potluck_policy_server.backbones import registry
-from potluck_policy_server.backbones.base import BackboneOptions, Query, Upload
+from potluck_policy_server.backbones.base import LETTERS, WORDS, BackboneOptions, Query, Upload
 from potluck_policy_server.folder import base_digest
+from potluck_policy_server.lm.matrix import Matrix
 
-RULES = "\n".join(
-    [
-        "you are seat 0 of 2 in a kitchen .",
-        "goal : deliver soups . a soup needs 3 onion , cooks 20 steps and needs a dish .",
-        "the mate works beside you . pass things over the counter when a wall is between you .",
-    ]
-)
-WORDS = ["onion1", "onion2", "pot1", "pot2", "dish1", "counter1", "counter2", "serve1", "drop1"]
+SCHEMES = {"words": WORDS, "letters": LETTERS}
 
 
-def prompt(seed: int) -> common_pb2.Prompt:
-    """A prompt of the size that Overcooked gives: about fifty tokens after the rules."""
-    r = random.Random(seed)
-    words = [*r.sample(WORDS, 5), "wait"]
-    items = [
-        common_pb2.Item(letter=chr(65 + i), word=word, option=word, text=f"go to {word}", steps=r.randint(0, 12))
-        for i, word in enumerate(words)
-    ]
-    lines = [f"hold {r.choice(['none', 'onion', 'dish', 'soup'])}", f"pot1 cook {r.randint(0, 20)}", "pot2 none"]
-    lines += [f"shared onion {r.randint(0, 3)} dish {r.randint(0, 2)}", f"mate hold {r.choice(['none', 'onion'])}"]
-    memory = [f"{r.choice(WORDS)} success {r.randint(1, 9)}" for _ in range(2)]
-    return common_pb2.Prompt(rules=RULES, observation="\n".join(lines), memory=memory, items=items)
-
-
-def random_adapter(folder: str, seed: int, dtype: torch.dtype) -> tuple[dict, bytes]:
-    """Rank 16 on all linear layers, as PEFT saves it."""
-    torch.manual_seed(seed)
-    config = LoraConfig(r=16, lora_alpha=32, target_modules="all-linear")
-    model = get_peft_model(AutoModelForCausalLM.from_pretrained(folder, dtype=dtype), config)
-    with torch.no_grad():
-        for name, p in model.named_parameters():
-            if "lora_" in name:
-                p.copy_(torch.randn(p.shape) * 0.01)
-    settings = json.loads(json.dumps(config.to_dict(), default=list))
-    return settings, save({key: value.contiguous() for key, value in get_peft_model_state_dict(model).items()})
-
-
-class Naive:
-    """PEFT's active adapter and generate, one agent at a time."""
-
-    def __init__(self, folder: str, adapters: list[tuple[dict, bytes]], dtype: torch.dtype) -> None:
-        from peft import set_peft_model_state_dict
-        from safetensors.torch import load
-
-        self.tokenizer = AutoTokenizer.from_pretrained(folder)
-        base = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-        config = LoraConfig(r=16, lora_alpha=32, target_modules="all-linear")
-        self.model = get_peft_model(base, config, adapter_name="agent0")
-        for number, (_, data) in enumerate(adapters):
-            if number:
-                self.model.add_adapter(f"agent{number}", config)
-            set_peft_model_state_dict(self.model, load(data), adapter_name=f"agent{number}")
-        self.model.eval()
-
-    @torch.inference_mode()
-    def decide(self, agents: list[int], texts: list[str]) -> None:
-        for agent, text in zip(agents, texts, strict=True):
-            self.model.set_adapter(f"agent{agent}")
-            ids = self.tokenizer(text, return_tensors="pt", add_special_tokens=False)
-            pad = self.tokenizer.pad_token_id or 0
-            self.model.generate(
-                input_ids=ids.input_ids,
-                attention_mask=ids.attention_mask,
-                max_new_tokens=1,
-                do_sample=True,
-                pad_token_id=pad,
-            )
-
-
-def rate(work: Callable[[int], None], size: int, seconds: float) -> float:
-    """Work per CPU second: the best of three stretches, so that what else the machine does counts little."""
-    work(0)
-    best, calls = 0.0, itertools.count(1)
-    for _ in range(3):
-        start, done = time.process_time(), 0
-        while not done or time.process_time() - start < seconds / 3:
-            work(next(calls))
-            done += size
-        best = max(best, done / (time.process_time() - start))
-    return best
+def best(work: Callable[[int], None], size: int, calls: int) -> float:
+    """Work per CPU second: the best of some calls, so that what else the machine does counts little."""
+    rates = []
+    for call in range(calls):
+        start = time.process_time()
+        work(call)
+        rates.append(size / (time.process_time() - start))
+    return max(rates)
 
 
 def product_rate(shapes: list[tuple[int, int]], rows: int, dtype: torch.dtype) -> float:
-    """Floating-point operations per second of the base's own matrix products."""
-    pairs = [(torch.randn(rows, inner, dtype=dtype), torch.randn(out, inner, dtype=dtype)) for out, inner in shapes]
-    work = sum(2 * rows * out * inner for out, inner in shapes)
+    """Floating-point operations per second of the base's own matrix products, in the faster of two layouts."""
+    work, rates = sum(2 * rows * out * inner for out, inner in shapes), []
+    for pack in (False, True):
+        pairs = [
+            (torch.randn(rows, inner).to(dtype), Matrix(torch.randn(out, inner).to(dtype), pack=pack))
+            for out, inner in shapes
+        ]
+        rates.append(best(lambda _, pairs=pairs: [matrix.product(x) for x, matrix in pairs], 1, 4))
+    return max(rates) * work
 
-    def run(_: int) -> None:
-        for x, w in pairs:
-            torch.nn.functional.linear(x, w)
 
-    return rate(run, 1, 2.0) * work
+class Bench:
+    """Ours and the rivals on one backbone."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.dtype, self.scheme = getattr(torch, args.dtype), SCHEMES[args.scheme]
+        reuse = args.reuse << 20
+        self.ours: Any = registry.load(BackboneOptions(args.backbone, threads=1, dtype=args.dtype, reuse_bytes=reuse))
+        self.engine = self.ours._engine
+        linears, decoder = self.ours._linears, self.engine.model.decoder
+        self.layers = None
+        if args.adapt == "top-third":
+            self.layers = list(range(len(decoder.layers) - len(decoder.layers) // 3, len(decoder.layers)))
+        files = [random_adapter(linears, self.layers, seed) for seed in range(args.agents)]
+        uploads = [Upload(hashlib.sha256(data).hexdigest(), "agent", config, data) for config, data in files]
+        self.adapters = [self.ours.read_adapter(upload) for upload in uploads]
+        folder = self.ours.files()[0].parent
+        self.base = base_digest(folder)
+        self.rivals = None if args.ours_only else Rivals(str(folder), files, self.dtype, self.layers)
+        self.flops = sum(2 * out * inner for out, inner in linears.values())
+        shapes = {tuple(one.weight.shape) for one in decoder.linears}
+        self.peak = product_rate(sorted(shapes), 512, self.dtype)
+
+    def prepared(self, asked: list[Asked]) -> list[Any]:
+        """Rendered and tokenized."""
+        return [
+            self.ours.prepare(Query(one.prompt, self.adapters[one.seat % len(self.adapters)], 1.0, self.scheme))
+            for one in asked
+        ]
+
+    def score(self, asked: list[Asked]) -> list[Any]:
+        """The menu policies."""
+        return list(self.ours.score(self.prepared(asked)))
+
+    def rival(self, name: str, asked: list[Asked]) -> None:
+        """The same decisions by PEFT."""
+        texts = [self.ours._reading.text(one.prompt, self.scheme) for one in asked]
+        lengths = [max(map(len, one.paths)) for one in self.prepared(asked)]
+        getattr(self.rivals, name)([one.seat % len(self.adapters) for one in asked], texts, lengths)
+
+    def forget(self) -> None:
+        """Drops what was reused so far."""
+        for adapter in self.adapters:
+            self.engine.beginnings.forget(adapter.digest)
+
+    def computed(self, asked: list[Asked], before: int) -> float:
+        """Tokens computed per decision, `before` = tokens reused until then."""
+        tokens = sum(len(one.job.suffix) + len(one.job.trie.tokens) for one in self.prepared(asked))
+        return (tokens - self.engine.beginnings.stats.reused + before) / len(asked)
+
+
+def show_tokens(bench: Bench, stream: dict[str, list[Asked]]) -> None:
+    """Tokens per decision and game."""
+    print(f"{'tokens per decision':<36} {'rules':>6} {'state':>6} {'labels':>6} {'longest':>8}")
+    for game, asked in stream.items():
+        jobs = [one.job for one in bench.prepared(asked)]
+        rules, state, labels = (
+            np.mean([len(part) for part in parts])
+            for parts in zip(*((job.prefix, job.suffix, job.trie.tokens) for job in jobs), strict=True)
+        )
+        longest = max(len(job.prefix) + len(job.suffix) for job in jobs)
+        print(f"{game:<36} {rules:>6.0f} {state:>6.0f} {labels:>6.1f} {longest:>8}")
+
+
+def measure(bench: Bench, game: str, asked: list[Asked], args: argparse.Namespace) -> None:
+    """One game's table: after a warm start each batch size on decisions that follow one another."""
+    warm = asked[: len(asked) // 2]
+    rest = asked[len(warm) :]
+    loop = 0.0
+    if bench.rivals is not None:
+        bench.rival("one_by_one", rest[:1])
+        few = rest[: args.loop]
+        loop = best(lambda _: bench.rival("one_by_one", few), len(few), args.calls)
+    columns = ("batch", "loop/s", "mixed/s", "ours/s", "x loop", "x mixed", "computed", "of limit", "fast/s", "change")
+    print(f"\n{game}\n" + " ".join(f"{name:>8}" for name in columns))
+    for size in args.batches:
+        batches = [rest[(at * size) % max(len(rest) - size, 1) :][:size] for at in range(args.calls)]
+        mixed = 0.0
+        if bench.rivals is not None:
+            mixed = best(lambda at, batches=batches: bench.rival("mixed", batches[at]), size, args.calls)
+        rates, scores = {}, {}
+        for exact in (True, False):
+            bench.engine.model.exact = exact
+            bench.forget()
+            bench.score(warm[-args.warm :])
+            before = bench.engine.beginnings.stats.reused
+            answers: list[Any] = []
+
+            def run(at: int, batches: list[list[Asked]] = batches, answers: list[Any] = answers) -> None:
+                answers.extend(bench.score(batches[at]))
+
+            rates[exact], scores[exact] = best(run, size, args.calls), answers
+            if exact:
+                tokens = bench.computed([one for batch in batches for one in batch], before)
+        bench.engine.model.exact = True
+        change = max(
+            float(np.abs(a.logprobs - b.logprobs).max()) for a, b in zip(scores[True], scores[False], strict=True)
+        )
+        ratios = [rates[True] / rival if rival else float("nan") for rival in (loop, mixed)]
+        print(
+            f"{size:>8} {loop:>8.2f} {mixed:>8.2f} {rates[True]:>8.2f} {ratios[0]:>8.1f} {ratios[1]:>8.1f} "
+            f"{tokens:>8.1f} {rates[True] * tokens * bench.flops / bench.peak:>8.0%} {rates[False]:>8.2f} "
+            f"{change:>8.1e}",
+            flush=True,
+        )
+    if args.profile:
+        with Profile() as profile:
+            preparing, began = profile.timed(bench.prepared, "rendering and tokenizing"), time.process_time()
+            for at in range(args.calls):
+                bench.ours.score(preparing(rest[at * args.batches[-1] :][: args.batches[-1]]))
+            spent = time.process_time() - began
+        print(f"where {spent:.2f} CPU s of batch {args.batches[-1]} go\n{profile.table(spent)}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backbone", default="tiny")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 7, 12, 16])
-    parser.add_argument("--agents", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=6.0, help="per measurement")
+    parser.add_argument("--game", choices=GAMES, nargs="+", default=[GAMES[0], GAMES[2]])
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 7, 16, 64])
+    parser.add_argument("--agents", type=int, default=2, help="adapters; seats beyond them share")
+    parser.add_argument("--adapt", choices=["all", "top-third"], default="all", help="layers with adapters")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
+    parser.add_argument("--scheme", default="words", choices=sorted(SCHEMES))
+    parser.add_argument("--calls", type=int, default=3, help="stretches per measurement; the best counts")
+    parser.add_argument("--loop", type=int, default=4, help="decisions per stretch of the loop")
+    parser.add_argument("--warm", type=int, default=48, help="decisions of the round that were asked before")
+    parser.add_argument("--reuse", type=int, default=256, help="MiB for states that were read already")
+    parser.add_argument("--ours-only", action="store_true")
+    parser.add_argument("--profile", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    dtype = getattr(torch, args.dtype)
-    ours = registry.load(BackboneOptions(args.backbone, threads=1, dtype=args.dtype))
-    folder = str(ours.files()[0].parent)
-    files = [random_adapter(folder, seed, dtype) for seed in range(args.agents)]
-    base = base_digest(ours.files()[0].parent)
-    uploads = [Upload(hashlib.sha256(data).hexdigest(), "agent", config, data) for config, data in files]
-    adapters = [ours.read_adapter(upload) for upload in uploads]
-    naive = Naive(folder, files, dtype)
-
-    def query(seed: int, agent: int) -> Query:
-        return Query(prompt(seed), adapters[agent], 1.0, ours.description.label_scheme)
-
-    sample = [ours.prepare(query(seed, 0)) for seed in range(32)]
-    suffix = sum(len(one.job.suffix) + len(one.job.trie.tokens) for one in sample) / len(sample)
-    shapes = list(ours._linears.values())
-    flops = sum(2 * out * inner for out, inner in shapes) * suffix
-    peak = product_rate(shapes, round(12 * suffix), dtype)
-    print(f"{args.backbone} {args.dtype}, {ours.description.parameters / 1e6:.2f} M parameters, base {base[:12]}")
-    print(f"prompt: {len(sample[0].job.prefix)} tokens of rules + {suffix:.0f} on average; {args.agents} adapters")
-    print(f"matrix products: {peak / 1e9:.1f} GFLOP/s -> at most {peak / flops:.4g} decisions/s\n")
-    print(f"{'batch':>5} {'naive/s':>9} {'ours/s':>9} {'ratio':>6} {'of limit':>9}")
-    for size in args.batches:
-        agents = [i % args.agents for i in range(size)]
-
-        def run_ours(call: int, size: int = size, agents: list[int] = agents) -> None:
-            ours.score([ours.prepare(query(call * size + i, agent)) for i, agent in enumerate(agents)])
-
-        def run_naive(call: int, size: int = size, agents: list[int] = agents) -> None:
-            naive.decide(agents, [ours.text(prompt(call * size + i)) for i in range(size)])
-
-        fast, slow = rate(run_ours, size, args.seconds), rate(run_naive, size, args.seconds)
-        print(f"{size:>5} {slow:>9.1f} {fast:>9.1f} {fast / slow:>6.1f} {fast * flops / peak:>8.0%}")
+    bench = Bench(args)
+    one = bench.ours.description
+    print(f"{args.backbone} {args.dtype}, {one.parameters / 1e6:.2f} M parameters, base {bench.base[:12]}")
+    print(f"matrix products: {bench.peak / 1e9:.1f} GFLOP/s, {bench.flops / 1e6:.2f} MFLOP a token\n")
+    stream = {game: played(game, 6, 40) for game in GAMES}
+    show_tokens(bench, stream)
+    for game in args.game:
+        measure(bench, game, stream[game], args)
 
 
 if __name__ == "__main__":
