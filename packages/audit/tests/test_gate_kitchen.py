@@ -15,7 +15,7 @@ from safetensors.numpy import save
 from potluck.play import EnvPool, PolicyClient
 from potluck_audit.cli import main
 
-from .blame.conftest import started
+from .blame.conftest import both_servers
 
 GAME, HORIZON = "overcooked/asymmetric_advantages", 300
 SURE, NEVER = 8.0, -30.0
@@ -53,14 +53,8 @@ def table(does, dawdles):
 
 @pytest.fixture(scope="module")
 def servers():
-    """(env server, policy server) addresses."""
-    env, env_address = started("potluck-envs", "serve", "--workers", "2")
-    policy, policy_address = started("potluck-policy", "serve", "--backbone", "tabular")
-    yield env_address, policy_address
-    for process in (env, policy):
-        process.terminate()
-    for process in (env, policy):
-        process.wait(30)
+    with both_servers("tabular", "2") as addresses:
+        yield addresses
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Real env and policy servers as child processes, and failures made on them."""
 
 import asyncio
+import contextlib
 import re
 import shutil
 import subprocess
@@ -32,16 +33,22 @@ def started(program, *args):
     raise RuntimeError(f"{program} ended before it was ready")
 
 
-@pytest.fixture(scope="session")
-def servers():
+@contextlib.contextmanager
+def both_servers(backbone, workers):
     """(env server, policy server) addresses."""
-    env, env_address = started("potluck-envs", "serve", "--workers", "1")
-    policy, policy_address = started("potluck-policy", "serve", "--backbone", "uniform")
+    env, env_address = started("potluck-envs", "serve", "--workers", workers)
+    policy, policy_address = started("potluck-policy", "serve", "--backbone", backbone)
     yield env_address, policy_address
     for process in (env, policy):
         process.terminate()
     for process in (env, policy):
         process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def servers():
+    with both_servers("uniform", "1") as addresses:
+        yield addresses
 
 
 @pytest.fixture(scope="session")

@@ -125,6 +125,7 @@ async def blamed(
     request: BlameRequest,
     services: Services,
     on_stage: OnStage,
+    model: Model | None = None,
     *,
     write: bool = True,
     found: MutableMapping[str, Found] | None = None,
@@ -135,7 +136,7 @@ async def blamed(
     async with AsyncExitStack() as stack:
         envs = await stack.enter_async_context(EnvPool(services.envs))
         policy = await stack.enter_async_context(PolicyClient(services.policy)) if services.policy else None
-        return await investigate(request, envs, policy, on_stage, write=write, found=found)
+        return await investigate(request, envs, policy, on_stage, model, write=write, found=found)
 
 
 def _set_of(request: BlameRequest) -> str:

@@ -80,9 +80,7 @@ class BlameCommand:
         return asyncio.run(self._investigate())
 
     async def _investigate(self) -> int:
-        from potluck.play.policy_client import PolicyClient
-        from potluck.play.pool import EnvPool
-        from potluck_audit.blame.investigation import investigate
+        from potluck_audit.blame.investigation import Services, blamed
 
         logging.basicConfig(level="WARNING", stream=sys.stderr)
         request = self._request()
@@ -90,10 +88,8 @@ class BlameCommand:
         try:
             async with AsyncExitStack() as stack:
                 addresses = tuple(part.strip() for part in self.envs.split(",") if part.strip())
-                envs = await stack.enter_async_context(EnvPool(addresses))
-                policy = await stack.enter_async_context(PolicyClient(self.policy)) if self.policy else None
                 model = await stack.enter_async_context(self._model()) if self._prompted else None
-                found = await investigate(request, envs, policy, _show_stage, model)
+                found = await blamed(request, Services(addresses, self.policy), _show_stage, model)
         finally:
             await asyncio.to_thread(setup.shutdown)
         _summarise(found)
