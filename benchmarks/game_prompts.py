@@ -18,10 +18,12 @@ GAMES = (
 
 
 class Asked(NamedTuple):
-    """A decision of a seat."""
+    """A decision of a seat, and the place of the item that it chose."""
 
     seat: int
     prompt: common_pb2.Prompt
+    episode: int
+    index: int
 
 
 def played(game: str, episodes: int, waves: int, seed: int = 0) -> list[Asked]:
@@ -38,8 +40,10 @@ def played(game: str, episodes: int, waves: int, seed: int = 0) -> list[Asked]:
                 continue
             choices = []
             for point in update.menus.decisions:
-                found.append(Asked(int(point.agent.rpartition("_")[2]), point.prompt))
-                choices.append(pb.Choice(agent=point.agent, letter=rng.choice(point.prompt.items).letter))
+                index = rng.randrange(len(point.prompt.items))
+                seat = int(point.agent.rpartition("_")[2])
+                found.append(Asked(seat, point.prompt, int(update.episode_id), index))
+                choices.append(pb.Choice(agent=point.agent, letter=point.prompt.items[index].letter))
             choose = pb.Choose(boundary=update.menus.boundary, choices=choices)
             commands.append(pb.Command(episode_id=update.episode_id, choose=choose))
         if not commands:
