@@ -1,7 +1,9 @@
 """Errors: one mapping, typed on both ends, no exception text on the wire."""
 
+import asyncio
 import logging
 import pickle
+from collections import Counter
 
 import grpc
 import pytest
@@ -150,6 +152,34 @@ async def test_a_method_that_is_not_there_is_typed():
         with pytest.raises(PotluckError) as caught, typed_errors():
             await channel.unary_unary("/test.Other/Method")(b"")
     assert caught.value.reason == Reason.UNSUPPORTED
+
+
+async def test_a_call_that_ends_while_it_is_written_to_is_lost_or_says_why():
+    """grpc.aio drops the status of some such calls; what is left reads like an accident of the server."""
+    server = await serve(
+        lambda s: add_PolicyServiceServicer_to_server(Leaves(), s), services=[POLICY], bind="127.0.0.1:0"
+    )
+    channel = connect(server.address)
+    reasons = Counter()
+    try:
+        for _ in range(300):
+            stream = PolicyServiceStub(channel).ChooseStream()
+            writing = asyncio.create_task(stream.write(pb.ChooseStreamRequest(cancel="a")))
+            with pytest.raises(PotluckError) as caught, typed_errors():
+                await stream.read()
+            reasons[caught.value.reason] += 1
+            await asyncio.gather(writing, return_exceptions=True)
+    finally:
+        await channel.close()
+        await server.stop()
+    assert set(reasons) <= {Reason.UNSUPPORTED, Reason.UNREACHABLE}
+
+
+def test_a_status_that_grpc_lost_is_no_accident_of_the_server():
+    lost = grpc.aio.AioRpcError(grpc.StatusCode.INTERNAL, None, None, "Internal error from Core")
+    assert from_rpc(lost, "there").reason == Reason.UNREACHABLE
+    own = grpc.aio.AioRpcError(grpc.StatusCode.INTERNAL, None, None, "an accident")
+    assert from_rpc(own, "there").reason == Reason.INTERNAL
 
 
 async def test_more_calls_than_allowed_are_refused_as_overload():

@@ -79,6 +79,10 @@ class Faulty(PolicyService):
     newest = ""
     stuck = False
 
+    def __init__(self, *args, **named):
+        super().__init__(*args, **named)
+        self.written = []
+
     async def Describe(self, request, context):
         reply = await super().Describe(request, context)
         if self.fault == "describes no base":
@@ -106,6 +110,7 @@ class Faulty(PolicyService):
 
     async def ChooseStream(self, requests, context):
         if self.fault == "has no streams":
+            self.written += [request async for request in requests]
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Method not implemented!")
         cancelled, kept = [], None
 
@@ -267,6 +272,7 @@ async def test_a_server_without_streams_skips_their_checks_and_says_why():
         -4:-1
     ]
     assert issubclass(Skipped, unittest.SkipTest)
+    assert not service.written, "a write as the call ends would lose its status"
 
 
 def test_every_check_has_a_fault_that_it_catches():

@@ -2,21 +2,49 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hashlib
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 from potluck.policy.v1 import policy_service_pb2 as pb
+from potluck.rpc.errors import PotluckError
 from potluck_policy_server.adapters import adapter_digest, check_agent
 from potluck_policy_server.backbones.base import Upload
 from potluck_policy_server.errors import CorruptUpload, InvalidRequest, Overloaded, WrongBase
 
 CHUNK = 1 << 20
+HEARD_OUT = 256 << 20
+"""Bytes of a refused upload that are still taken in."""
+HEARD_OUT_S = 10.0
 
 
 async def receive(requests: AsyncIterator[pb.PublishAdapterRequest], base_digest: str, most: int) -> Upload:
-    """The upload, whole and right, or a typed error."""
+    """The upload, whole and right, or a typed error.
+
+    A refused upload is heard to its end, up to a bound, and thrown away: a client in grpc.aio that writes while the
+    call ends loses the refusal and its reason (grpc/grpc#36066).
+    """
+    try:
+        return await _receive(requests, base_digest, most)
+    except PotluckError:
+        await _hear_out(requests)
+        raise
+
+
+async def _hear_out(requests: AsyncIterator[pb.PublishAdapterRequest]) -> None:
+    left = HEARD_OUT
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(HEARD_OUT_S):
+            async for request in requests:
+                left -= request.ByteSize()
+                if left < 0:
+                    return
+
+
+async def _receive(requests: AsyncIterator[pb.PublishAdapterRequest], base_digest: str, most: int) -> Upload:
     header: pb.AdapterHeader | None = None
     config: dict[str, Any] = {}
     data, digest = bytearray(), hashlib.sha256()

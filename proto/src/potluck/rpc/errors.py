@@ -121,6 +121,8 @@ _BARE: dict[grpc.StatusCode, tuple[Reason, str]] = {
     _C.UNIMPLEMENTED: (Reason.UNSUPPORTED, "check that this is the right kind of server, of a fitting version"),
     _C.INVALID_ARGUMENT: (Reason.INVALID_ARGUMENT, ""),
 }
+# What grpc.aio leaves of a call that ended while its client wrote; the server's own status is lost (grpc/grpc#36066).
+_ENDED_IN_A_WRITE = (_C.INTERNAL, "Internal error from Core")
 _TOO_LARGE = re.compile(r"larger than max \((\d+) vs\.? (\d+)\)")
 
 
@@ -217,6 +219,9 @@ def _bare(code: grpc.StatusCode, text: str, peer: str) -> PotluckError:
     if found := _TOO_LARGE.search(text):
         size, limit = found.groups()
         return too_large(int(size), int(limit), where)
+    if (code, text) == _ENDED_IN_A_WRITE:
+        message = f"{where}the call ended while it was written to, and its reason was lost"
+        return PotluckError(Reason.UNREACHABLE, message, "try again, or look into the server's log", code=code.name)
     reason, cure = _BARE.get(code, (Reason.INTERNAL, "look into the server's log"))
     return PotluckError(reason, f"{where}{text or code.name}", cure, code=code.name)
 

@@ -15,6 +15,7 @@ from potluck_policy_server.conformance.uploads import AdapterFile, two_adapters
 CHUNK = 1 << 20
 SMALL = 64 << 20
 _AGENT = "agent_0"
+_UPLOADS = 5
 _NONE = "not asked: no adapter can be made for this base; give two folders with --adapters"
 
 
@@ -75,7 +76,7 @@ async def bad_uploads_are_refused(peer: Peer) -> str:
         "another base": (_header(file, "e" * 64), file.data, Reason.WRONG_BASE),
     }
     for what, (header, data, reason) in wrong.items():
-        await peer.expect(what, stub.PublishAdapter(_parts(header, data)), reason)
+        await _refused_upload(peer, what, header, data, reason)
     after = {one.digest for one in (await stub.ListAdapters(pb.ListAdaptersRequest())).adapters}
     if after - before:
         raise Broken("a refused upload is held all the same")
@@ -131,9 +132,19 @@ async def _refuses_uploads(peer: Peer) -> str:
     if peer.learns:
         return _nothing(peer)
     file = AdapterFile("{}", b"\x02\x00\x00\x00\x00\x00\x00\x00{}")
-    parts = _parts(_header(file, peer.described.base_digest), file.data)
-    await peer.expect("an adapter for a rule", peer.client.stub.PublishAdapter(parts), Reason.UNSUPPORTED)
+    header = _header(file, peer.described.base_digest)
+    await _refused_upload(peer, "an adapter for a rule", header, file.data, Reason.UNSUPPORTED)
     return "a fixed rule: uploads are refused"
+
+
+async def _refused_upload(peer: Peer, what: str, header: pb.AdapterHeader, data: bytes, reason: Reason) -> None:
+    """Asks again where the transport lost why: a server may refuse before it has read everything."""
+    for _ in range(_UPLOADS):
+        found = await peer.reason(peer.client.stub.PublishAdapter(_parts(header, data)))
+        if found != Reason.UNREACHABLE:
+            break
+    if found != reason:
+        raise Broken(f"{what} must be refused with {reason}; the server gave {found}")
 
 
 async def _probabilities(peer: Peer, questions: list[pb.Decision], digest: str = "") -> np.ndarray:

@@ -87,11 +87,14 @@ async def streams_take_back(peer: Peer) -> str:
 
 
 async def _offered(peer: Peer) -> None:
-    """Raises Skipped where the server offers no streams, and Broken where it says so and does otherwise."""
+    """Raises Skipped where the server offers no streams, and Broken where it says so and does otherwise.
+
+    Nothing is written: grpc.aio loses the status of a call that ends during a write (grpc/grpc#36066).
+    """
     if peer.described.max_in_flight:
         return
     try:
-        await _exchange(peer, [_choose("batch", [decision(0)])])
+        await _exchange(peer, [])
     except PotluckError as error:
         if error.reason != Reason.UNSUPPORTED:
             raise Broken(f"max_in_flight is 0, and ChooseStream fails with {error.reason}, not UNSUPPORTED") from None
