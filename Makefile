@@ -31,7 +31,7 @@ test-slow: setup browser  ## Learning runs that take minutes to hours.
 check: setup  ## Lint, types, import boundaries, protos, lock.
 	ruff check .
 	ruff format --check .
-	MYPYPATH=packages/policy-server mypy proto/src/potluck/rpc proto/src/potluck/telemetry proto/src/potluck/play packages/optionlib/src packages/envs/src packages/policy-server/src packages/policy-server/pretrain packages/trainer/src packages/audit/src
+	MYPYPATH=packages/policy-server mypy proto/src/potluck/rpc proto/src/potluck/telemetry proto/src/potluck/play proto/src/potluck/decoder packages/optionlib/src packages/envs/src packages/policy-server/src packages/policy-server/pretrain packages/trainer/src packages/audit/src
 	lint-imports
 	sh proto/check.sh
 	uv lock --check --quiet

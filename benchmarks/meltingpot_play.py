@@ -20,7 +20,7 @@ from typing import Any
 
 from meltingpot_engine import stock
 
-import potluck_optionlib.contract_game as contract_game
+import potluck_optionlib.joint_steps as joint_steps
 from potluck_envs.meltingpot import provider
 from potluck_envs.meltingpot.core import Core
 from potluck_envs.meltingpot.engine import Engine
@@ -94,13 +94,13 @@ def measure(name: str, episodes: int, horizon: int) -> None:
     play(game, guards, 1_000, horizon, Counter())  # builds the engine and the tables
     engine, planner, outcomes, decisions = Clock(), Clock(), Counter[str](), 0
     world._engine.step = engine.on(world._engine.step)
-    plan = contract_game.plan
-    contract_game.plan = planner.on(plan)
+    plan = joint_steps.plan
+    joint_steps.plan = planner.on(plan)
     began = time.process_time()
     for seed in range(episodes):
         decisions += play(game, guards, seed, horizon, outcomes)
     spent = time.process_time() - began
-    contract_game.plan = plan
+    joint_steps.plan = plan
     steps, ended = episodes * horizon, outcomes.total()
     name_there, log, last = name.rpartition("/")[2], world._engine.actions_so_far, episodes - 1
     beside = {

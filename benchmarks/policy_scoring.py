@@ -33,10 +33,10 @@ from game_prompts import GAMES, Asked, played
 from peft_rivals import Rivals, random_adapter
 from scoring_profile import Profile
 
+from potluck.decoder.matrix import Matrix
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import LETTERS, WORDS, BackboneOptions, Query, Upload
 from potluck_policy_server.folder import base_digest
-from potluck_policy_server.lm.matrix import Matrix
 
 SCHEMES = {"words": WORDS, "letters": LETTERS}
 

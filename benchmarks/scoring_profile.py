@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from potluck_policy_server.lm import packed, weights
+from potluck.decoder import layers, weights
+from potluck_policy_server.lm import packed
 from potluck_policy_server.lm.caches import Beginnings
 from potluck_policy_server.lm.scoring import Head
 
@@ -14,10 +15,10 @@ PARTS = (
     (weights.Matrix, "product", "base products"),
     (weights, "add_delta", "LoRA"),
     (packed, "attend", "attention"),
-    (packed.PackedDecoder, "_norm", "norms"),
-    (packed.PackedDecoder, "_turn", "rotary positions"),
+    (layers, "norm", "norms"),
+    (layers, "_turn", "rotary positions"),
     (packed.PackedDecoder, "_batch", "layout of the batch"),
-    (packed.functional, "silu", "gating"),
+    (layers.functional, "silu", "gating"),
     (Head, "log_total", "head, whole vocabulary"),
     (Head, "logits", "head, labels"),
     (Beginnings, "find", "reuse: look up"),

@@ -49,6 +49,23 @@ def test_import_boundaries_catch_a_trainer_that_reaches_into_envs(tmp_path: Path
     assert "potluck_trainer.offender -> potluck_envs" in done.stdout
 
 
+def strangers(root: Path) -> list[str]:
+    """Sources that mention `potluck.decoder` (it needs torch) outside the two packages that may."""
+    own = ("proto/src/potluck/decoder/", "packages/policy-server/", "packages/trainer/")
+    sources = [p for folder in ("proto/src", "packages") for p in sorted((root / folder).rglob("*.py"))]
+    names = [p.relative_to(root).as_posix() for p in sources if "potluck.decoder" in p.read_text("utf-8")]
+    assert names
+    return [name for name in names if not name.startswith(own)]
+
+
+def test_only_policy_server_and_trainer_use_the_decoder(tmp_path: Path) -> None:
+    assert not strangers(ROOT)
+    for name in ("potluck/decoder/layers.py", "potluck/play/fast.py"):
+        (tmp_path / "proto/src" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "proto/src" / name).write_text("from potluck.decoder import layers\n")
+    assert strangers(tmp_path) == ["proto/src/potluck/play/fast.py"]
+
+
 @pytest.mark.parametrize("module", LIGHT)
 def test_light_modules_import_without_torch_or_engines(module: str) -> None:
     code = (

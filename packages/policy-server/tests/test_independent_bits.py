@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch.nn import functional
 
+from potluck.decoder import attention
+from potluck.decoder.matrix import Matrix
 from potluck_policy_server.backbones.base import LETTERS, WORDS
-from potluck_policy_server.lm import attention, check
+from potluck_policy_server.lm import check
 from potluck_policy_server.lm.caches import Beginnings
-from potluck_policy_server.lm.matrix import Matrix
 
 
 def queries(kit, adapters, count=24, rules="you are a cook ."):

@@ -11,8 +11,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from potluck.common.v1 import common_pb2
+from potluck.decoder import trie
 from potluck_policy_server.errors import LabelsUnsupported
-from potluck_policy_server.lm import trie
 from potluck_policy_server.lm.labels import Reader, letters_in_context
 from potluck_policy_server.lm.prompts import letters_template, words_template
 

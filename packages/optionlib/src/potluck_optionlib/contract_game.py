@@ -1,11 +1,9 @@
 """A complete `SymbolicGame` out of a `World` and contracts with executors.
 
-A step asks each agent's option what it wants (go, act, hold), lets the planners settle who moves how, plays one
-primitive per agent on the world, and ends options whose last primitive was played, with the effect judged on the
-facts around it. Executors fail explicitly when their target has gone (TargetAbsent), when hands that should carry
-something are empty (NothingHeld), and when there is no way (NoPath). Before an option begins, NoPath looks at what is
-closed and at agents that never move; others are taken to make way, and where it turns out that none can, the execution
-ends with NoPath. Code of the author's own that raises ends its option with "raised:<type>", counted like any outcome.
+Menus are made here, steps in joint_steps.py. Executors fail explicitly when their target has gone (TargetAbsent), when
+hands that should carry something are empty (NothingHeld), and when there is no way (NoPath). Before an option begins,
+NoPath looks at what is closed and at agents that never move; others are taken to make way, and where it turns out that
+none can, the execution ends with NoPath.
 
 Nothing here is random but the tie-break between options that start in the same step, a function of the seed, so a
 snapshot is the world's state, the executions and the planners' detour.
@@ -14,9 +12,7 @@ snapshot is the world's state, the executions and the planners' detour.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from potluck_optionlib.contracts import (
@@ -24,25 +20,15 @@ from potluck_optionlib.contracts import (
     NO_PATH,
     NOTHING_HELD,
     TARGET_ABSENT,
-    Act,
     Aim,
-    Change,
     Contract,
-    Enter,
-    Idle,
     Reach,
-    Stand,
     accepts,
 )
 from potluck_optionlib.errors import ContractError
-from potluck_optionlib.executions import NO_FACTS, Execution, Facts, Turn, judge
-from potluck_optionlib.expansion import Expansion
+from potluck_optionlib.executions import NO_FACTS
 from potluck_optionlib.game import (
     NOOP,
-    Activity,
-    AgentStep,
-    Ended,
-    GameSpec,
     Instance,
     ItemView,
     Observation,
@@ -51,32 +37,21 @@ from potluck_optionlib.game import (
     Step,
 )
 from potluck_optionlib.guards import GuardLibrary
+from potluck_optionlib.joint_steps import JointSteps
 from potluck_optionlib.menus import WAIT
-from potluck_optionlib.option_game import OptionGame
-from potluck_optionlib.planners import ACT, FAR, Grid, Motion, Walker, Wish, plan
-from potluck_optionlib.world import Cell, World
+from potluck_optionlib.planners import FAR
+from potluck_optionlib.world import World
 
 _NOBODY: tuple[int, dict[Instance, int]] = (-1, {})
 _THERE, _ELSEWHERE = {"there": "yes"}, {"there": "no"}
+_new = tuple.__new__
 
 
-@lru_cache(maxsize=64)
-def _grid(floor: frozenset[Cell], motion: Motion) -> Grid:
-    return Grid(floor, motion)
-
-
-class ContractGame(OptionGame):
+class ContractGame(JointSteps):
     """One running game."""
 
     def __init__(self, world: World, contracts: Sequence[Contract[Any]]) -> None:
-        named = _checked(world, contracts)
-        self.world = world
-        self.grid = _grid(frozenset(world.floor()), world.motion)
-        self._expansion = Expansion(world, named, self.grid)
-        spec = GameSpec(
-            world.name, world.agents, world.horizon, world.engine, world.dynamics, world.reward_unit, tuple(named)
-        )
-        super().__init__(world, spec, named, world.primitives)
+        super().__init__(world, _checked(world, contracts))
         self.reset(0)
 
     def under(self, contracts: Sequence[Contract[Any]]) -> ContractGame:
@@ -102,21 +77,40 @@ class ContractGame(OptionGame):
 
     def feasible(self, agent: int, guards: GuardLibrary) -> list[Instance]:
         """Candidates that no guard forbids and the executor accepts now."""
+        return [instance for _, offered, _ in self._offers(agent, guards) for instance in offered]
+
+    def entries(self, agent: int, guards: GuardLibrary) -> list[tuple[Instance, ItemView]]:
+        """`feasible` with how each instance looks."""
+        found: list[tuple[Instance, ItemView]] = []
+        for contract, instances, distances in self._offers(agent, guards):
+            stem, name = contract.stem, contract.name
+            looks = self.world.looks(agent, instances)
+            views = [
+                _new(ItemView, (stem, text, steps if steps < FAR else -1, key or name, greedy))
+                for (text, key, greedy), steps in zip(looks, distances, strict=True)
+            ]
+            found += zip(instances, views, strict=True)
+        return found
+
+    def _offers(self, agent: int, guards: GuardLibrary) -> list[tuple[Contract[Any], Sequence[Instance], list[int]]]:
+        """By contract what is feasible, with distances."""
         known: dict[Instance, int] = {}
         self._known = (agent, known)
-        found: list[Instance] = []
+        found: list[tuple[Contract[Any], Sequence[Instance], list[int]]] = []
         for name, contract in self.contracts.items():
             instances = contract.instances(self.world, agent)
             if name == WAIT:
-                found += instances
+                found.append((contract, instances, self._expansion.distances(agent, contract, instances)))
                 continue
             if guards.guards_option(name):
                 instances = [i for i in instances if not guards.forbids(name, self.features(agent, i))]
             if instances := self._accepted(agent, contract, instances):
                 distances = self._expansion.distances(agent, contract, instances)
-                near = [(i, steps) for i, steps in zip(instances, distances, strict=True) if steps < FAR]
-                known.update(near)
-                found += [instance for instance, _ in near]
+                if max(distances) >= FAR:
+                    near = [pair for pair in zip(instances, distances, strict=True) if pair[1] < FAR]
+                    instances, distances = [instance for instance, _ in near], [steps for _, steps in near]
+                known.update(zip(instances, distances, strict=True))
+                found.append((contract, instances, distances))
         return found
 
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
@@ -135,42 +129,18 @@ class ContractGame(OptionGame):
                 "Read one of those, or tell it in World.own or World.about."
             ) from error
 
-    def facts(self, agent: int, instance: Instance) -> Facts:
-        """What effects and guards may know now."""
-        own = {"held": self.world.held(agent) or "none", **self.world.own(agent)}
-        if (there := self._expansion.there(agent, instance)) is not None:
-            own["there"] = "yes" if there else "no"
-        if not instance.target:
-            return Facts(own, NO_FACTS)
-        about = self.world.about(instance)
-        if clash := own.keys() & about.keys():
-            raise ContractError(f"World.own and World.about both tell {', '.join(sorted(clash))}. Rename one of them.")
-        return Facts(own, about)
-
     def explicit(self, agent: int, instance: Instance) -> str | None:
         return TARGET_ABSENT if self._absent(agent, instance) else self._refusal(agent, instance)
 
     def begin(self, agent: int, instance: Instance) -> None:
-        self._known = _NOBODY
         super().begin(agent, instance)
+        self._known = _NOBODY
         if instance == NOOP or agent in self._expansion.still:
             self._note_still()
 
     def step(self) -> Step:
         self._known = _NOBODY
-        turns = [self._turn(seat, execution) for seat, execution in enumerate(self._underway())]
-        self._plan(turns)
-        outcome = self.world.step([turn.primitive for turn in turns])
-        self._steps += 1
-        ended = []
-        for seat, turn in enumerate(turns):
-            end = self._end(seat, turn)
-            if turn.walker.grants != turn.execution.grants:
-                turn.execution = replace(turn.execution, grants=turn.walker.grants)
-            self._running[seat] = None if end else turn.execution
-            ended += [end] if end else []
-        agents = tuple([self._agent_step(seat, turn) for seat, turn in enumerate(turns)])
-        return Step(sum(outcome.rewards), outcome.rewards, agents, outcome.events, tuple(ended))
+        return super().step()
 
     def restore(self, snapshot: object) -> None:
         self._known = _NOBODY
@@ -215,19 +185,20 @@ class ContractGame(OptionGame):
         executor = contract.executor
         return isinstance(executor, Reach) and executor.carrying and not self.world.held(agent)
 
+    def _just_offered(self, agent: int, instance: Instance) -> bool:
+        """Is it known to be a candidate that the executor accepts?"""
+        return self._known[0] == agent and instance in self._known[1]
+
     def _offered(self, agent: int, instance: Instance) -> bool:
+        if self._just_offered(agent, instance):
+            return True
         contract = self.contracts.get(instance.option)
         return contract is not None and instance in contract.instances(self.world, agent)
 
-    def _absent(self, agent: int, instance: Instance) -> bool:
-        """Has the target of an option that was begun gone?"""
-        contract = self.contracts[instance.option]
-        if contract.present is not None:
-            return not contract.present(self.world, agent, instance)
-        return instance not in contract.instances(self.world, agent)
-
     def _refusal(self, agent: int, instance: Instance) -> str | None:
         """Why the executor cannot begin, its target being there."""
+        if self._just_offered(agent, instance):
+            return None
         contract = self.contracts[instance.option]
         if self.world.away(agent):
             return None if instance.option == WAIT else AWAY
@@ -245,108 +216,6 @@ class ContractGame(OptionGame):
     def _lot(self, agent: int) -> int:
         lot = hashlib.blake2b(f"{self._seed}/{self._steps}/{agent}".encode(), digest_size=4).digest()
         return int.from_bytes(lot, "big")
-
-    def _turn(self, seat: int, execution: Execution) -> Turn:
-        """What an agent wants of this step."""
-        away = self.world.away(seat)
-        stood = None if away else self.world.pose(seat)
-        pose = -1 if stood is None else self.grid.pose(stood)
-        walker = Walker(Wish.FIXED, pose, rank=execution.rank, grants=execution.grants)
-        turn = Turn(execution, walker, away=away, stood=stood)
-        contract = self.contracts.get(execution.instance.option)
-        if contract is None:
-            turn.primitive = execution.instance.target or self.world.motion.stay
-            return turn
-        if not execution.failed and self._absent(seat, execution.instance):
-            turn.execution = execution = replace(execution, failed=f"explicit:{TARGET_ABSENT}")
-        walker.wish = Wish.HOLD
-        if execution.failed:
-            return turn
-        executor = contract.executor
-        if isinstance(executor, Idle):
-            turn.last = self._steps + 1 - execution.start >= executor.steps
-        elif away:
-            turn.execution = replace(execution, failed=f"explicit:{AWAY}")
-        elif isinstance(executor, (Reach, Stand, Aim, Enter)):
-            self._expansion.send(seat, turn, executor)
-        elif executor is not None:
-            self._ask(seat, turn, executor)
-        return turn
-
-    def _ask(self, seat: int, turn: Turn, executor: Callable[[Any, int, Instance], Act]) -> None:
-        """The author's own executor says what it plays."""
-        turn.walker.wish = Wish.FIXED
-        try:
-            turn.primitive, turn.last = executor(self.world, seat, turn.execution.instance)
-            if turn.primitive not in self.world.primitives:
-                raise ContractError(
-                    f"{turn.execution.instance.option} plays {turn.primitive!r}, which is no primitive."
-                )
-        except Exception as error:
-            turn.execution = replace(turn.execution, failed=f"raised:{type(error).__name__}")
-            turn.primitive, turn.last = self.world.motion.stay, False
-
-    def _plan(self, turns: Sequence[Turn]) -> None:
-        """Settles everybody's primitive."""
-        here = [seat for seat, turn in enumerate(turns) if not turn.away]
-        detour = self._detour if len(here) == len(turns) else None
-        joint = plan(self.grid, [turns[seat].walker for seat in here], self.world.closed(), detour)
-        self._detour = joint.detour if len(here) == len(turns) else None
-        if joint.hopeless >= 0:
-            turn = turns[here[joint.hopeless]]
-            turn.execution = replace(turn.execution, failed=f"explicit:{NO_PATH}")
-        for seat, way in zip(here, joint.ways, strict=True):
-            self._choose(seat, turns[seat], way)
-        for turn in turns:
-            turn.primitive = turn.primitive or self.world.motion.stay
-
-    def _choose(self, seat: int, turn: Turn, way: int) -> None:
-        """Settles the primitive, and takes the facts before it where it may be the last."""
-        walker, execution = turn.walker, turn.execution
-        contract = self.contracts.get(execution.instance.option)
-        enters = False
-        if way == ACT:
-            turn.primitive, turn.last = turn.act, turn.acts_last
-        elif not turn.primitive:
-            turn.primitive, cell = self.grid.move(walker.pose, way)
-            enters = cell in turn.goal
-        if contract is not None and not execution.failed and (turn.last or enters):
-            turn.before = self.facts(seat, execution.instance)
-
-    def _end(self, seat: int, turn: Turn) -> Ended | None:
-        """How the execution ended with this step, if it did."""
-        execution, contract = turn.execution, self.contracts.get(turn.execution.instance.option)
-        if execution.instance == NOOP:
-            return None
-        if contract is None:
-            return execution.ended(seat, "success", self._steps)
-        changed: tuple[bool | None, bool | None] = (None, None)
-        outcome = execution.failed
-        if not outcome and turn.before is not None:
-            after = self.facts(seat, execution.instance)
-            if turn.last or after.own.get("there") == "yes":
-                outcome = judge(contract, Change(turn.before.all(), after.all()))
-                if not isinstance(contract.executor, Idle):
-                    changed = (after != turn.before, after.own != turn.before.own)
-        outcome = outcome or execution.late(contract.timeout, self._steps)
-        return execution.ended(seat, outcome, self._steps, *changed) if outcome else None
-
-    def _agent_step(self, seat: int, turn: Turn) -> AgentStep:
-        pose = self.world.pose(seat)
-        contract = self.contracts.get(turn.execution.instance.option)
-        if contract is not None and turn.last and isinstance(contract.executor, (Reach, Aim)):
-            activity = Activity.INTERACT
-        elif turn.away or turn.execution.instance == NOOP:
-            activity = Activity.NOOP
-        elif self.world.away(seat) or pose != turn.stood:
-            activity = Activity.MOVE
-        elif (
-            turn.walker.wish is Wish.HOLD or turn.primitive == self.world.motion.stay == turn.execution.instance.target
-        ):
-            activity = Activity.WAIT
-        else:
-            activity = Activity.BLOCKED
-        return AgentStep(pose.x, pose.y, pose.facing, turn.primitive, self.world.held(seat), activity)
 
 
 def _checked(world: World, contracts: Sequence[Contract[Any]]) -> Mapping[str, Contract[Any]]:

@@ -63,6 +63,8 @@ class Turn:
     """One agent's part in a step."""
 
     execution: Execution
+    contract: Contract[Any] | None
+    """Its option's; None where it plays a primitive, or nothing."""
     walker: Walker
     primitive: str = ""
     last: bool = False

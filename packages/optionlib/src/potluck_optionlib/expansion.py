@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from potluck_optionlib.contracts import NO_PATH, Aim, Contract, Enter, Reach, Stand
 from potluck_optionlib.executions import Turn
@@ -16,24 +16,9 @@ from potluck_optionlib.game import Instance
 from potluck_optionlib.planners import FAR, Field, Grid, Wish
 from potluck_optionlib.world import Cell, World, cell_of, text_of
 
-
-class _Way(NamedTuple):
-    """Where an executor leads from here."""
-
-    steps: int
-    """Primitives until the agent can act; FAR if there is no way."""
-    target: int
-    """Index in the grid of the cell to go to, or to face."""
-    facing: str = ""
-    """How to stand there, if that matters."""
-
-
-class _Vantage(NamedTuple):
-    """Where an agent looks for ways from."""
-
-    pose: int
-    facing: str
-    field: Field
+_Way: TypeAlias = tuple[int, int, str]
+"""Where an executor leads from here: primitives until the agent can act (FAR if there is no way), index in the grid of
+the cell to go to, or to face, and how to stand there, if that matters."""
 
 
 class _Area:
@@ -52,7 +37,7 @@ class _Area:
         return self._nearest
 
 
-_NOWHERE = _Way(FAR, -1)
+_NOWHERE: _Way = (FAR, -1, "")
 _NO_TURN = ("", FAR)
 _Travel: TypeAlias = Reach | Stand | Aim[Any] | Enter[Any]
 
@@ -75,7 +60,7 @@ class Expansion:
         executor = self._contracts[instance.option].executor
         x, y, _ = self._world.pose(agent)
         if isinstance(executor, Enter):
-            return (x, y) in self._area(agent, instance, executor).cells
+            return (x, y) in (self._areas.get(instance) or self._area(agent, instance, executor)).cells
         return instance.target == (self._texts.get((x, y)) or text_of((x, y))) if instance.target else None
 
     def distance(self, agent: int, instance: Instance) -> int:
@@ -87,58 +72,60 @@ class Expansion:
         executor = contract.executor
         if not isinstance(executor, (Reach, Stand, Aim, Enter)):
             return [0] * len(instances)
-        vantage = self._vantage(agent, self._grid.pose(self._world.pose(agent)))
-        return [self._way(agent, instance, executor, vantage).steps for instance in instances]
+        pose, field = self._grid.pose(self._world.pose(agent)), self._field(agent)
+        if isinstance(executor, Aim):
+            return [self._aimed(agent, instance, executor, pose, field)[0] for instance in instances]
+        return [self._way(agent, instance, executor, pose, field)[0] for instance in instances]
 
     def send(self, agent: int, turn: Turn, executor: _Travel) -> None:
         """Towards where the executor acts; there: turn, wait until ready, act."""
         walker, instance = turn.walker, turn.execution.instance
-        way = self._way(agent, instance, executor, self._vantage(agent, walker.pose))
-        if way.steps >= FAR:
+        steps, target, facing = self._way(agent, instance, executor, walker.pose, self._field(agent))
+        if steps >= FAR:
             turn.execution = replace(turn.execution, failed=f"explicit:{NO_PATH}")
             return
-        walker.target, walker.adjacent = way.target, isinstance(executor, Reach) and executor.adjacent
-        on_target = self._grid.cell(walker.pose) == self._grid.targets[way.target]
-        arrived = way.steps == 0 or (bool(way.facing) and on_target)
+        walker.target, walker.adjacent = target, isinstance(executor, Reach) and executor.adjacent
+        arrived = steps == 0 or (facing != "" and self._grid.cell(walker.pose) == self._grid.targets[target])
         walker.wish = Wish.ACT if arrived else Wish.GO
         if isinstance(executor, Stand):
-            turn.goal = (self._grid.targets[way.target],)
+            turn.goal = (self._grid.targets[target],)
         elif isinstance(executor, Enter):
             turn.goal = self._area(agent, instance, executor).cells
             if arrived:  # There from the start: it ends with this step, whether others make it leave or not.
                 walker.wish, turn.last = Wish.HOLD, True
-        elif way.steps > 0:
-            facing = self._grid.facings[walker.pose % len(self._grid.facings)]
-            turn.act, turn.acts_last = self._grid.motion.turns[facing, way.facing or facing][0], False
+        elif steps > 0:
+            now = self._grid.facings[walker.pose % len(self._grid.facings)]
+            turn.act, turn.acts_last = self._grid.motion.turns[now, facing or now][0], False
         elif isinstance(executor, Reach) or executor.ready(self._world, agent):
             turn.act = executor.primitive
         else:
             turn.acts_last = False
 
-    def _way(self, agent: int, instance: Instance, executor: _Travel, vantage: _Vantage) -> _Way:
-        pose, facing, field = vantage
-        if isinstance(executor, (Reach, Stand)):
-            target = self._target(instance)
-            table = field.table(isinstance(executor, Reach) and executor.adjacent)
-            return _NOWHERE if target is None else _Way(table.row(target)[pose], target)
-        table = field.on
+    def _way(self, agent: int, instance: Instance, executor: _Travel, pose: int, field: Field) -> _Way:
+        if isinstance(executor, Aim):
+            return self._aimed(agent, instance, executor, pose, field)
         if isinstance(executor, Enter):
-            target = self._area(agent, instance, executor).nearest(field)[pose]
-            return _Way(table.row(target)[pose], target)
-        index, turns = self._grid.target_index, self._grid.motion.turns
+            area = self._areas.get(instance) or self._area(agent, instance, executor)
+            nearest = area.nearest(field)[pose]
+            return field.on.rows[nearest][pose], nearest, ""
+        target = self._target(instance)
+        if target is None:
+            return _NOWHERE
+        table = field.beside if isinstance(executor, Reach) and executor.adjacent else field.on
+        return table.rows[target][pose], target, ""
+
+    def _aimed(self, agent: int, instance: Instance, executor: Aim[Any], pose: int, field: Field) -> _Way:
+        index, turns, rows = self._grid.target_index, self._grid.motion.turns, field.on.rows
+        facing = self._grid.facings[pose % len(self._grid.facings)]
         for x, y, wanted in executor.poses(self._world, agent, instance):
             target = index.get((x, y))
             if target is not None:
-                steps = table.row(target)[pose]
-                if wanted:
+                steps = rows[target][pose]
+                if wanted and wanted != facing:
                     steps += turns.get((facing, wanted), _NO_TURN)[1]
                 if steps < FAR:
-                    return _Way(steps, target, wanted)
+                    return steps, target, wanted
         return _NOWHERE
-
-    def _vantage(self, agent: int, pose: int) -> _Vantage:
-        facings = self._grid.facings
-        return _Vantage(pose, facings[pose % len(facings)], self._field(agent))
 
     def _field(self, agent: int) -> Field:
         """The tables for an agent, agents that never move being closed cells."""

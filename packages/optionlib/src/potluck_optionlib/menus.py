@@ -14,7 +14,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol, TypeGuard, runtime_checkable
+from operator import gt
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from potluck_optionlib.contracts import map_order
 from potluck_optionlib.errors import ContractError
@@ -63,6 +64,15 @@ class QuickGame(Protocol):
         ...
 
 
+@runtime_checkable
+class ViewingGame(Protocol):
+    """What a game may bring besides, where it knows how instances look when it finds them."""
+
+    def entries(self, agent: int, guards: GuardLibrary) -> list[tuple[Instance, ItemView]]:
+        """Exactly what `feasible` would find, each with what `view` would say of it."""
+        ...
+
+
 def feasible(game: SymbolicGame, agent: int, guards: GuardLibrary) -> list[Instance]:
     """Candidates that no guard forbids and the executor would accept now; never empty."""
     return game.feasible(agent, guards) if _quick(game) else one_by_one(game, agent, guards)
@@ -85,12 +95,16 @@ def one_by_one(game: SymbolicGame, agent: int, guards: GuardLibrary) -> list[Ins
 
 
 def _quick(game: SymbolicGame) -> TypeGuard[QuickGame]:
-    return _is_quick(type(game))
+    return _is(type(game), QuickGame)
+
+
+def _viewing(game: SymbolicGame) -> TypeGuard[ViewingGame]:
+    return _is(type(game), ViewingGame)
 
 
 @cache
-def _is_quick(kind: type[SymbolicGame]) -> bool:
-    return issubclass(kind, QuickGame)
+def _is(kind: type[SymbolicGame], protocol: type[Any]) -> bool:
+    return issubclass(kind, protocol)
 
 
 def build_menu(
@@ -99,17 +113,21 @@ def build_menu(
     """The menu of one agent now. Raises ContractError where more option types are feasible than `limit` has places."""
     if not 1 <= limit <= len(LETTERS):
         raise ValueError(f"limit is {limit}; give 1 to {len(LETTERS)}, one letter per item")
-    entries = [(instance, game.view(agent, instance)) for instance in feasible(game, agent, guards)]
-    kept = _cut(entries, limit)
-    rows = [(*entry, word) for entry, word in zip(kept, _words(kept), strict=True)]
+    entries = _entries(game, agent, guards)
+    kept = entries if len(entries) <= limit else _cut(entries, limit)
+    rows = [(instance, view, word) for (instance, view), word in zip(kept, _words(kept), strict=True)]
     rng.shuffle(rows)
     instances, views, words = zip(*rows, strict=True)
     return Menu(agent, instances, views, words, len(entries) - len(kept))
 
 
+def _entries(game: SymbolicGame, agent: int, guards: GuardLibrary) -> list[tuple[Instance, ItemView]]:
+    if _viewing(game):
+        return game.entries(agent, guards)
+    return [(instance, game.view(agent, instance)) for instance in feasible(game, agent, guards)]
+
+
 def _cut(entries: Sequence[tuple[Instance, ItemView]], limit: int) -> list[tuple[Instance, ItemView]]:
-    if len(entries) <= limit:
-        return list(entries)
     by_type: dict[str, list[int]] = defaultdict(list)
     for index, (instance, _) in enumerate(entries):
         by_type[instance.option].append(index)
@@ -131,14 +149,22 @@ def _distance(view: ItemView) -> int:
 
 
 def _words(entries: Sequence[tuple[Instance, ItemView]]) -> list[str]:
-    by_stem: dict[str, list[int]] = defaultdict(list)
-    for index, (instance, view) in enumerate(entries):
-        if instance.option != WAIT:
-            by_stem[view.stem].append(index)
     words = [view.stem for _, view in entries]
+    by_stem: dict[str, list[int]] = {}
+    for index, stem in enumerate(words):
+        if entries[index][0].option != WAIT:
+            by_stem.setdefault(stem, []).append(index)
     for stem, indices in by_stem.items():
         if len(indices) > 1:
-            indices.sort(key=lambda i: map_order(entries[i][0].target))
-        for ordinal, index in enumerate(indices, start=1):
-            words[index] = f"{stem}{ordinal}"
+            orders = [map_order(entries[index][0].target) for index in indices]
+            if any(map(gt, orders, orders[1:])):
+                indices = [index for _, index in sorted(zip(orders, indices, strict=True))]
+        for index, word in zip(indices, _numbered(stem), strict=False):
+            words[index] = word
     return words
+
+
+@cache
+def _numbered(stem: str) -> tuple[str, ...]:
+    """The words of a stem's items, as many as a menu has places."""
+    return tuple(f"{stem}{ordinal}" for ordinal in range(1, len(LETTERS) + 1))

@@ -30,6 +30,12 @@ RAYS = (((1, 0), (2, 0), (3, 0)), ((0, -1), (1, -1), (2, -1)), ((0, 1), (1, 1), 
 """Cells (ahead, to the right) that a beam of length 3 and radius 1 passes. Each ray ends at the first thing it hits."""
 
 
+_TURNS = (0, 1, 2, 1)
+"""Primitives that it takes to turn by so many quarters."""
+_SHOTS = 1 << 14
+"""Pairs of stance and target whose shots are kept."""
+
+
 class Shot(NamedTuple):
     """A pose from which a beam gets to a cell."""
 
@@ -66,7 +72,12 @@ class Ground:
         """Numbers of the floor's cells, in the order of `_index`."""
         self._near: dict[Cell, int] = {}
         self._views: dict[Stance, int] = {}
-        self._shots: dict[Cell, tuple[Sequence[Shot], bytes]] = {}
+        self._columns = [sum(1 << line * level.width for line in range(count)) for count in range(level.height + 1)]
+        """[lines]: the leftmost cells of the first so many."""
+        self._aims: dict[Cell, Sequence[tuple[Shot, int, int]]] = {}
+        """Per target: shots, with the number of the pose's cell in the order of `_index`, and its facing."""
+        self.shots = lru_cache(maxsize=_SHOTS)(self._shots)
+        """Every pose from which a beam can get to a cell, the soonest first for an agent in a stance."""
 
     def mask(self, cells: Iterable[Cell]) -> int:
         """A set of cells as a number."""
@@ -98,7 +109,7 @@ class Ground:
         left, right = max(min(xs), 0), min(max(xs), level.width - 1)
         top, bottom = max(min(ys), 0), min(max(ys), level.height - 1)
         row = (1 << right + 1) - (1 << left)
-        return sum(row << line * level.width for line in range(top, bottom + 1))
+        return row * self._columns[bottom + 1 - top] << top * level.width
 
     def near(self, cell: Cell) -> int:
         """The cells within `REACH` steps."""
@@ -113,23 +124,17 @@ class Ground:
         """Steps from cell to cell, nobody being in the way."""
         return int(self._steps[self._index[start], self._index[end]])
 
-    def shots(self, stance: Stance, target: Cell) -> Iterator[Shot]:
-        """Every pose from which a beam can get to a cell, the soonest first for an agent that stands here."""
-        shots, order = self._shots.get(target) or self._aimed(target)
+    def _shots(self, stance: Stance, target: Cell) -> Sequence[Shot]:
+        aims = self._aims.get(target)
+        if aims is None:
+            aims = self._aims[target] = [
+                (shot, self._index[shot.pose.x, shot.pose.y], FACINGS.index(shot.pose.facing))
+                for shot in self._from_around(target)
+            ]
         x, y, facing = stance
-        start = (self._index[x, y] * len(FACINGS) + facing) * len(shots)
-        return map(shots.__getitem__, order[start : start + len(shots)])
-
-    def _aimed(self, target: Cell) -> tuple[Sequence[Shot], bytes]:
-        """The shots at a cell, and their order by walk and turn for each stance."""
-        shots = list(self._from_around(target))
-        walks = self._steps[[self._index[shot.pose.x, shot.pose.y] for shot in shots]]
-        turns = np.array([[(FACINGS.index(s.pose.facing) - f) % 4 for f in range(4)] for s in shots], np.int16)
-        steps = walks[:, :, None] + np.minimum(turns, 4 - turns)[:, None, :]
-        by_stance = np.ascontiguousarray(steps.reshape(len(shots), -1).T)
-        order = by_stance.argsort(axis=1, kind="stable").astype(np.uint8).tobytes()
-        self._shots[target] = (shots, order)
-        return shots, order
+        walks = self._steps[self._index[x, y]].tolist()
+        steps = [walks[cell] + _TURNS[(there - facing) % 4] for _, cell, there in aims]
+        return tuple([aims[i][0] for i in sorted(range(len(aims)), key=steps.__getitem__)])
 
     def _from_around(self, target: Cell) -> Iterator[Shot]:
         for facing in range(len(FACINGS)):

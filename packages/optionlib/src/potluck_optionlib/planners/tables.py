@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -29,6 +30,19 @@ _KEPT_ENTRIES = 1 << 23
 """Distances that the tables of all kept closings may hold together."""
 
 
+class Rows(dict[int, list[int]]):
+    """Rows of an array as lists, made when they are first asked for: a look-up costs a tenth of the array's."""
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        super().__init__()
+        self._array = array
+
+    def __missing__(self, index: int) -> list[int]:
+        row: list[int] = self._array[index].tolist()
+        self[index] = row
+        return row
+
+
 @dataclass(frozen=True)
 class Table:
     """Distances and next actions to all targets in one manner: [target][pose]."""
@@ -36,23 +50,25 @@ class Table:
     distance: npt.NDArray[np.int16]
     action: npt.NDArray[np.int8]
     """Index into the grid's ways, or STAY."""
-    _rows: dict[int, list[int]] = field(default_factory=dict)
-    _ways: dict[int, list[int]] = field(default_factory=dict)
     _nearest: dict[tuple[int, ...], list[int]] = field(default_factory=dict)
 
+    @cached_property
+    def rows(self) -> Rows:
+        """`distance` for quick look-ups."""
+        return Rows(self.distance)
+
+    @cached_property
+    def next(self) -> Rows:
+        """`action` for quick look-ups."""
+        return Rows(self.action)
+
     def row(self, target: int) -> list[int]:
-        """The distances to one target as a list, for quick look-ups."""
-        row = self._rows.get(target)
-        if row is None:
-            row = self._rows[target] = self.distance[target].tolist()
-        return row
+        """The distances to one target."""
+        return self.rows[target]
 
     def ways(self, target: int) -> list[int]:
-        """The next actions to one target as a list, for quick look-ups."""
-        ways = self._ways.get(target)
-        if ways is None:
-            ways = self._ways[target] = self.action[target].tolist()
-        return ways
+        """The next actions to one target."""
+        return self.next[target]
 
     def nearest(self, targets: tuple[int, ...]) -> list[int]:
         """[pose]: the nearest of several targets, the first among equals."""
@@ -75,6 +91,12 @@ class Field:
         ]
         """[pose]: (way, pose after), without ways that change nothing."""
         self._grid = grid
+
+    @cached_property
+    def after_way(self) -> list[list[int]]:
+        """`successors` for quick look-ups."""
+        found: list[list[int]] = self.successors.tolist()
+        return found
 
     @cached_property
     def neighbours(self) -> list[tuple[int, ...]]:
@@ -160,7 +182,7 @@ class Field:
 
     def after(self, pose: int, way: int) -> int:
         """The pose after a way that nobody blocks; the same for STAY, or whatever is below 0."""
-        return pose if way < 0 else int(self.successors[way, pose])
+        return pose if way < 0 else self.after_way[way][pose]
 
     def table(self, adjacent: bool) -> Table:
         """`beside` or `on`."""
@@ -225,11 +247,17 @@ class Grid:
 
     def move(self, pose: int, way: int) -> tuple[str, Cell]:
         """The name of a way from a pose, or of staying, and the cell that it tries."""
-        x, y = self.cell(pose)
-        if way < 0:
-            return self.motion.stay, (x, y)
-        tried = self.motion.ways[self.facings[pose % len(self.facings)]][way]
-        return tried.primitive, (x + tried.dx, y + tried.dy)
+        return self._tries[pose][max(way, STAY)]
+
+    @cached_property
+    def _tries(self) -> list[tuple[tuple[str, Cell], ...]]:
+        """[pose][way], staying last."""
+        stay, ways = self.motion.stay, [self.motion.ways[facing] for facing in self.facings]
+        return [
+            (*[(way.primitive, (x + way.dx, y + way.dy)) for way in tried], (stay, (x, y)))
+            for x, y in self.cells
+            for tried in ways
+        ]
 
     def field(self, closed: Iterable[Cell] = ()) -> Field:
         """The tables with these cells closed."""

@@ -42,6 +42,9 @@ class Wish(Enum):
     """Never move, or move as it likes: nobody counts on it."""
 
 
+_GO, _ACT, _HOLD, _FIXED = Wish.GO, Wish.ACT, Wish.HOLD, Wish.FIXED
+
+
 @dataclass(slots=True)
 class Walker:
     """One agent's part in the plan of a step."""
@@ -73,12 +76,18 @@ class Joint:
 
 def plan(grid: Grid, walkers: Sequence[Walker], closed: Collection[Cell] = (), detour: Detour | None = None) -> Joint:
     """Plans one step. `closed`: cells that nobody may enter now. `detour`: from the last step's plan."""
-    fixed = frozenset(i for i, walker in enumerate(walkers) if walker.wish is Wish.FIXED)
+    fixed = frozenset([i for i, walker in enumerate(walkers) if walker.wish is _FIXED])
     if len(fixed) == len(walkers):
         return Joint((STAY,) * len(walkers))
     field = grid.field({grid.cell(walkers[i].pose) for i in fixed}.union(closed))
-    step = _Step(grid, field, walkers)
-    lead = step.lead()
+    if detour is None and (ways := _unhindered(field, walkers, len(grid.facings))):
+        return Joint(ways)
+    return _settled(_Step(grid, field, walkers), fixed, detour)
+
+
+def _settled(step: _Step, fixed: frozenset[int], detour: Detour | None) -> Joint:
+    """The plan of a step in which some are in each other's way, or on a detour."""
+    field, walkers, lead = step.field, step.walkers, step.lead()
     if detour is None or lead < 0 or not detour.concerns(lead, walkers[lead].target, walkers[lead].rank):
         detour = None
     elif following := follow(detour, field, step.poses, step.size):
@@ -95,6 +104,37 @@ def plan(grid: Grid, walkers: Sequence[Walker], closed: Collection[Cell] = (), d
     detour = Detour(lead, leader.target, leader.rank, moves, 0 if moves else _PAUSE)
     following = follow(detour, field, step.poses, step.size)
     return Joint(step.along(following), following.detour) if following else Joint(ways, detour)
+
+
+def _unhindered(field: Field, walkers: Sequence[Walker], size: int) -> tuple[int, ...]:
+    """Everybody's first choice by the tables, which is what `_Step` comes to where no cell is wanted that somebody
+    stands on or that another wants, and the first in rank gets nearer. Else (): that is for `_Step` to settle."""
+    standing = {walker.pose // size for walker in walkers}
+    taken, count = standing.copy(), len(walkers)
+    ways: list[int] = []
+    lead: tuple[tuple[int, int], int, bool] | None = None
+    for agent, walker in enumerate(walkers):
+        wish, pose = walker.wish, walker.pose
+        way, nearer = STAY, True
+        if wish is _ACT:
+            way = ACT
+        elif walker.target >= 0 and wish is not _FIXED:
+            table = field.beside if walker.adjacent else field.on
+            way = table.next[walker.target][pose]
+            if way >= 0:
+                after = field.after_way[way][pose]
+                row = table.rows[walker.target]
+                nearer = row[after] < row[pose]
+                if after // size != pose // size:
+                    taken.add(after // size)
+                    count += 1
+            elif wish is _GO:
+                nearer = False
+        ways.append(way)
+        if (wish is _GO or wish is _ACT) and (lead is None or (walker.rank, agent) < lead[:2]):
+            lead = walker.rank, agent, nearer
+    free = len(standing) == len(walkers) and len(taken) == count
+    return tuple(ways) if free and (lead is None or lead[2]) else ()
 
 
 class _Step:

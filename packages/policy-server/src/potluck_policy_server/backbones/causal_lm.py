@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from potluck.common.v1 import common_pb2
+from potluck.decoder import architecture
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones import gguf_files, registry
 from potluck_policy_server.backbones.base import (
@@ -26,7 +27,7 @@ from potluck_policy_server.backbones.base import (
 )
 from potluck_policy_server.errors import InvalidRequest, UnknownBackbone
 from potluck_policy_server.folder import base_digest, has_weights, sent_files
-from potluck_policy_server.lm import architecture, lora
+from potluck_policy_server.lm import lora
 from potluck_policy_server.lm.check import independent, worst_difference
 from potluck_policy_server.lm.engine import Engine, EngineOptions, PackedEngine
 from potluck_policy_server.lm.generation import generate
@@ -118,14 +119,13 @@ class CausalLm:
 
     def _engine_options(self, packed: PackedDecoder) -> EngineOptions:
         one = self._options
-        size = sum(linear.weight.numel() * linear.weight.element_size() for linear in packed.decoder.linears)
         alone = one.deterministic and not independent(packed)
         if alone:
             log.warning("rows depend on each other on this machine; each decision is computed alone")
         return EngineOptions(
             prefix_bytes=one.prefix_bytes,
             reuse_bytes=0 if alone else one.reuse_bytes,
-            merge=self._dtype is torch.float32 and size <= one.merge_bytes,
+            merge=packed.decoder.merges(one.merge_bytes),
             alone=alone,
         )
 

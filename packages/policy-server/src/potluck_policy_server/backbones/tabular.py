@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from potluck.decoder.trie import log_softmax
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones.base import (
     Adapter,
@@ -29,7 +30,6 @@ from potluck_policy_server.backbones.base import (
 from potluck_policy_server.backbones.fixed import MenuOnly
 from potluck_policy_server.errors import CorruptUpload, InvalidRequest, Unsupported
 from potluck_policy_server.folder import sha256_hex
-from potluck_policy_server.lm.trie import log_softmax
 from potluck_policy_server.safefile import content_digest, header, tensor_f64
 
 BASE_DIGEST = sha256_hex(b"potluck table v1\n")

@@ -86,7 +86,7 @@ class VllmBackbone:
         return decision
 
     def score(self, prepared: Sequence[Any]) -> list[Scores]:
-        from potluck_policy_server.lm.trie import label_logprobs
+        from potluck.decoder.trie import label_logprobs
 
         asked = [
             (d.job.adapter, _stem(d.job, node), d.job.trie.first_tokens if node == 0 else _children(d.job, node))

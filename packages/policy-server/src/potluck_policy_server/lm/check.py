@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from potluck.decoder.weights import FROZEN
 from potluck_policy_server.lm.packed import NO_LABELS, PackedDecoder, Row
-from potluck_policy_server.lm.weights import FROZEN
 
 _PREFIX, _SUFFIX = 9, 23
 

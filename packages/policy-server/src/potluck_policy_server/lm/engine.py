@@ -13,12 +13,12 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from potluck.decoder.trie import Trie
+from potluck.decoder.weights import FROZEN, Weights, attach
 from potluck_policy_server.backbones.base import Adapter
 from potluck_policy_server.lm import proof
 from potluck_policy_server.lm.caches import Beginnings, Prefix, PrefixCache
 from potluck_policy_server.lm.packed import Output, PackedDecoder, Row, Trunk
-from potluck_policy_server.lm.trie import Trie
-from potluck_policy_server.lm.weights import FROZEN, Weights, attach
 
 # A chunk's activations should stay in the core's second-level cache; more rows gain nothing on a CPU.
 CHUNK_TOKENS = 1024
@@ -156,7 +156,7 @@ class PackedEngine:
             return FROZEN
         found = self._weights.get(adapter.digest)
         if found is None:
-            found = attach(self.model.decoder, adapter.digest, adapter.payload, self._options.merge)
+            found = attach(self.model.decoder, adapter.digest, adapter.payload.pairs, self._options.merge)
             proof.check_attached(self.model.decoder, adapter.payload, found)
             self._weights[adapter.digest] = found
         return found

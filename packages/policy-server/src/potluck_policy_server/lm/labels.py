@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Any
 
 from potluck.common.v1 import common_pb2
+from potluck.decoder import trie
 from potluck_policy_server.errors import LabelsUnsupported
-from potluck_policy_server.lm import trie
 from potluck_policy_server.lm.prompts import EXAMPLES, Cut, Template
 
 Ids = tuple[int, ...]

@@ -10,10 +10,11 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
+from potluck.decoder.weights import Pair
 from potluck_policy_server.backbones.base import Adapter, Upload
 from potluck_policy_server.errors import InvalidRequest
 from potluck_policy_server.safefile import Entry, content_digest, header
@@ -33,13 +34,6 @@ _PLAIN: dict[str, tuple[Any, ...]] = {
     "target_parameters": (None, []),
     "trainable_token_indices": (None, []),
 }
-
-
-class Pair(NamedTuple):
-    """The update of one linear layer: y += (x A^T) B^T, with the scale already in B."""
-
-    a: torch.Tensor
-    b: torch.Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """The packed forward: many decisions of any mix of adapters in one pass over a plain decoder, without padded tokens.
 
-All new tokens stand in one matrix, grouped by adapter; only attention sees the decisions apart. Keys and values of the
-rules, and of a beginning of the state that was computed before, come from caches. The last layer computes output and
-feed-forward for the rows that are read only (the prompt's last token and the trie's branching nodes). Verified against
-transformers' forward when a backbone is loaded, and by a test.
+All new tokens stand in one matrix, grouped by adapter; only attention sees the decisions apart. What a layer computes
+is told in `potluck.decoder`, where the trainer's learner finds it too. Keys and values of the rules, and of a beginning
+of the state that was computed before, come from caches. The last layer computes output and feed-forward for the rows
+that are read only (the prompt's last token and the trie's branching nodes). Verified against transformers' forward when
+a backbone is loaded, and by a test.
 
-In the exact mode every operation treats a row without regard to the others (matrix.py, attention.py), so a decision's
+In the exact mode every operation treats a row without regard to the others, so a decision's
 bits depend neither on what else is in the batch nor on what came from a cache.
 """
 
@@ -19,13 +20,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
-from potluck_policy_server.lm import masks
-from potluck_policy_server.lm.architecture import Decoder, Layer
-from potluck_policy_server.lm.attention import Heads, View, attend, padded_keys, padded_slots, view
-from potluck_policy_server.lm.trie import Trie
-from potluck_policy_server.lm.weights import FROZEN, Group, Weights, apply
+from potluck.decoder import masks
+from potluck.decoder.architecture import Decoder
+from potluck.decoder.attention import Heads, View, attend, padded_keys, padded_slots, view
+from potluck.decoder.layers import Angles, finish, norm, project
+from potluck.decoder.trie import Trie
+from potluck.decoder.weights import FROZEN, Group, Weights
 
 Index = NDArray[np.int64]
 
@@ -102,7 +103,7 @@ class PackedDecoder:
         self.heads = Heads(decoder.heads, decoder.kv_heads, decoder.head_dim)
         self.width = 2 * decoder.kv_heads * decoder.head_dim
         """Numbers per token and layer: keys, then values."""
-        self._cos, self._sin = self._rotary(512)
+        self._angles = Angles(decoder)
 
     def trunk(self, ids: Sequence[int], layers: int) -> Trunk:
         """A text through the lowest layers of the frozen base."""
@@ -124,58 +125,31 @@ class PackedDecoder:
         return Output(states, batch.served, batch.cache.view(len(self.decoder.layers), len(rows), -1, self.width))
 
     def _run(self, batch: Batch, first: int = 0, states: Tensor | None = None) -> Tensor:
-        h = self.decoder.embed[batch.tokens] if states is None else states.clone()
+        h = self.decoder.embed[batch.tokens] if states is None else states
         h = self._layers(first, len(self.decoder.layers) - 1, h, batch)
-        h = self._last(self.decoder.layers[-1], len(self.decoder.layers) - 1, h, batch)
-        return self._norm(h, self.decoder.final_norm)
+        h = self._last(len(self.decoder.layers) - 1, h, batch)
+        return norm(h, self.decoder.final_norm, self.decoder.eps)
 
     def _layers(self, first: int, end: int, h: Tensor, batch: Batch) -> Tensor:
         for number in range(first, end):
-            layer = self.decoder.layers[number]
-            mixed = attend(*self._attended(layer, number, h, batch), batch.view, self.heads, self.exact)
-            h.add_(apply(layer.out, 4 * number + 1, mixed, batch.groups))
-            self._feed_forward(layer, number, h, batch.groups)
+            mixed = attend(*self._attended(number, h, batch), batch.view, self.heads, self.exact)
+            h = finish(self.decoder, number, h, mixed, batch.groups).out
         return h
 
-    def _last(self, layer: Layer, number: int, h: Tensor, batch: Batch) -> Tensor:
-        q, kv = self._attended(layer, number, h, batch)
+    def _last(self, number: int, h: Tensor, batch: Batch) -> Tensor:
+        q, kv = self._attended(number, h, batch)
         if not len(batch.reads):
             return h[:0]
         mixed = attend(q[batch.reads], kv, batch.read_view, self.heads, self.exact)
-        h = h[batch.reads].add_(apply(layer.out, 4 * number + 1, mixed, batch.read_groups))
-        self._feed_forward(layer, number, h, batch.read_groups)
-        return h
+        return finish(self.decoder, number, h[batch.reads], mixed, batch.read_groups).out
 
-    def _attended(self, layer: Layer, number: int, h: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _attended(self, number: int, h: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Queries of all rows [rows, heads * dim], and the layer's keys and values, those of all rows stored."""
-        x = self._norm(h, layer.input_norm)
-        qkv = apply(layer.qkv, 4 * number, x, batch.groups)
-        turned = qkv.shape[1] - self.width // 2
-        self._turn(layer, qkv[:, :turned], batch)
+        qkv = project(self.decoder, number, h, (batch.cos, batch.sin), batch.groups).qkv
         cache = batch.cache[number]
         cache.index_copy_(0, batch.places, qkv[:, -self.width :])
         decisions, _, keys = batch.view.mask.shape
         return qkv[:, : -self.width], cache.view(decisions, keys, 2, self.heads.kv, self.heads.dim)
-
-    def _feed_forward(self, layer: Layer, number: int, h: Tensor, groups: tuple[Group, ...]) -> None:
-        x = self._norm(h, layer.post_norm)
-        gate, up = apply(layer.gate_up, 4 * number + 2, x, groups).chunk(2, dim=-1)
-        h.add_(apply(layer.down, 4 * number + 3, functional.silu(gate).mul_(up), groups))
-
-    def _turn(self, layer: Layer, flat: Tensor, batch: Batch) -> None:
-        """Norm per head, where there is one, and rotary positions, in place."""
-        x = flat.view(flat.shape[0], -1, self.heads.dim)
-        wide = x if layer.head_norm is None else self._norm(x, None) * layer.head_norm
-        left, right = wide.chunk(2, dim=-1)
-        turned = torch.addcmul(left * batch.cos, right, batch.sin, value=-1)
-        x[..., self.heads.dim // 2 :] = torch.addcmul(right * batch.cos, left, batch.sin)
-        x[..., : self.heads.dim // 2] = turned
-
-    def _norm(self, x: Tensor, weight: Tensor | None) -> Tensor:
-        if self.dtype is torch.float32:
-            return functional.rms_norm(x, list(x.shape[-1:]), weight, self.decoder.eps)
-        wide = functional.rms_norm(x.float(), list(x.shape[-1:]), None, self.decoder.eps).to(self.dtype)
-        return wide if weight is None else weight * wide
 
     def _batch(self, rows: Sequence[Row]) -> Batch:
         """Lays out rows: tokens are packed, keys lie at their positions."""
@@ -198,7 +172,8 @@ class PackedDecoder:
         read_mask[read_owner, np.arange(len(reads)) - read_starts[read_owner]] = mask[
             read_owner, np.array(reads, np.int64)
         ]
-        cos, sin = self._angles(masks.positions(tries, firsts, ends))
+        positions = masks.positions(tries, firsts, ends)
+        cos, sin = self._angles.at(self._tensor(positions), int(positions.max()))
         groups, read_groups = _groups(rows, starts), _groups(rows, read_starts)
         return Batch(
             tokens=self._tensor(tokens),
@@ -233,20 +208,6 @@ class PackedDecoder:
         flat = cache.view(len(self.decoder.layers), -1, self.width)
         behind = np.flatnonzero(np.arange(keys) >= used[:, None])
         return flat.index_fill_(1, self._tensor(behind), 0)
-
-    def _angles(self, positions: Index) -> tuple[Tensor, Tensor]:
-        need = int(positions.max()) + 1
-        if need > self._cos.shape[0]:
-            self._cos, self._sin = self._rotary(1 << need.bit_length())
-        index = self._tensor(positions)
-        return self._cos[index], self._sin[index]
-
-    def _rotary(self, length: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines [position, 1, head_dim / 2]; transformers repeats them in both halves."""
-        positions = torch.arange(length, device=self.device)[None]
-        cos, sin = self.decoder.rotary(self.decoder.embed[:1], positions)
-        half = self.decoder.head_dim // 2
-        return cos[0, :, None, :half].contiguous(), sin[0, :, None, :half].contiguous()
 
     def _tensor(self, array: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(array).to(self.device)

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from potluck.decoder.architecture import Decoder, Linear
+from potluck.decoder.weights import Group, Weights, add_delta
 from potluck_policy_server.errors import WrongWeights
-from potluck_policy_server.lm.architecture import Decoder, Linear
 from potluck_policy_server.lm.lora import Lora, scale_of
-from potluck_policy_server.lm.weights import Group, Weights, add_delta
 
 # Rounding of one row's update, relative to its norm; merged weights also round against the base's output.
 _TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.1}

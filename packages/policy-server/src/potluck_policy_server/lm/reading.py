@@ -6,10 +6,10 @@ import logging
 from typing import Any
 
 from potluck.common.v1 import common_pb2
+from potluck.decoder import trie
 from potluck_policy_server.backbones.base import LETTERS, WORDS, Query, Scheme
 from potluck_policy_server.errors import LabelsUnsupported, PolicyServerError, PromptTooLong
 from potluck_policy_server.folder import sha256_hex
-from potluck_policy_server.lm import trie
 from potluck_policy_server.lm.engine import Job
 from potluck_policy_server.lm.labels import Reader, letters_in_context
 from potluck_policy_server.lm.prompts import letters_template, words_template

@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from potluck.decoder import head
+from potluck.decoder.matrix import Matrix
+from potluck.decoder.trie import label_logprobs
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones.base import Scores
 from potluck_policy_server.lm.engine import Engine, Job
-from potluck_policy_server.lm.matrix import Matrix
-from potluck_policy_server.lm.trie import label_logprobs
 
-PAIRS_AT_ONCE, ROWS_AT_ONCE = 4096, 64
+ROWS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,8 @@ class Head:
 
     def logits(self, hidden: Tensor, rows: Sequence[int], ids: Sequence[int]) -> Tensor:
         """Logits of one chosen token for each of the rows, float32."""
-        index = torch.tensor([rows, ids], device=self._weight.device)
-        parts = [
-            (hidden.index_select(0, at).float() * self._weight.index_select(0, token).float()).sum(-1)
-            for at, token in zip(*(torch.split(one, PAIRS_AT_ONCE) for one in index), strict=True)
-        ]
-        return self._cap(torch.cat(parts))
+        at, tokens = torch.tensor([rows, ids], device=self._weight.device)
+        return self._cap(head.logits(hidden, self._weight, at, tokens))
 
     def log_total(self, hidden: Tensor) -> Tensor:
         """Log of the sum over the whole vocabulary, float32."""

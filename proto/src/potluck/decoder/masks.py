@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from potluck_policy_server.lm.trie import Trie
+from potluck.decoder.trie import Trie
 
 Index = NDArray[np.int64]
 

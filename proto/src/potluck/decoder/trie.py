@@ -7,7 +7,7 @@ to that node's children and divided by the temperature, as constrained sampling 
 
 One forward serves all: the suffix ends at the root, and every other internal node that branches (or lies above one
 that does) is one more token that sees the prompt and its own ancestors. A label that is the start of another one must
-be ended by a terminator first (see labels.py), so leaves never lie inside.
+be ended by a terminator first, so leaves never lie inside.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from potluck_policy_server.backbones.base import Floats
-
+Floats = NDArray[np.float64]
 Path = tuple[int, ...]
 
 

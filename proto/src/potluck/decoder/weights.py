@@ -14,9 +14,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from potluck_policy_server.lm.architecture import Decoder, Linear
-from potluck_policy_server.lm.lora import Lora, Pair
-from potluck_policy_server.lm.matrix import Matrix
+from potluck.decoder.architecture import LINEARS, Decoder, Linear
+from potluck.decoder.matrix import Matrix
+
+Lows = tuple[Tensor | None, ...]
+"""For each group of rows what A made of them, where base and LoRA are apart."""
+
+
+class Pair(NamedTuple):
+    """The update of one linear layer: y += (x A^T) B^T, with the scale already in B."""
+
+    a: Tensor
+    b: Tensor
 
 
 class Delta(NamedTuple):
@@ -58,38 +67,41 @@ class Group(NamedTuple):
     end: int
 
 
-def attach(decoder: Decoder, digest: str, lora: Lora, merge: bool) -> Weights:
-    """An adapter's weights for a decoder, merged or apart."""
-    own = [_pairs(linear, lora.pairs) for linear in decoder.linears]
-    lowest = min((index // decoder.linears_per_layer for index, pairs in enumerate(own) if pairs), default=1 << 30)
+def attach(decoder: Decoder, digest: str, pairs: Mapping[str, Pair], merge: bool) -> Weights:
+    """An adapter's weights for a decoder, merged or apart. Its pairs by module name, "model.layers.0.mlp.up_proj"."""
+    own = [_pairs(linear, pairs) for linear in decoder.linears]
+    lowest = min((index // LINEARS for index, found in enumerate(own) if found), default=1 << 30)
     if not merge:
-        deltas = tuple(_delta(linear, pairs) for linear, pairs in zip(decoder.linears, own, strict=True))
+        deltas = tuple(_delta(linear, found) for linear, found in zip(decoder.linears, own, strict=True))
         return Weights(deltas=deltas, digest=digest, lowest=lowest)
-    merged = tuple(_merge(linear, pairs) for linear, pairs in zip(decoder.linears, own, strict=True))
+    merged = tuple(_merge(linear, found) for linear, found in zip(decoder.linears, own, strict=True))
     return Weights(merged=merged, digest=digest, lowest=lowest)
 
 
-def apply(linear: Linear, index: int, x: Tensor, groups: Sequence[Group]) -> Tensor:
+def apply(linear: Linear, index: int, x: Tensor, groups: Sequence[Group]) -> tuple[Tensor, Lows]:
     """The stacked linear number `index` for rows that are grouped by adapter."""
     if all(group.weights.merged is None for group in groups):
         y = linear.matrix.product(x)
-        for group in groups:
-            if group.weights.deltas is not None:
-                add_delta(y, x, group, group.weights.deltas[index])
-        return y
+        return y, tuple(
+            None if group.weights.deltas is None else add_delta(y, x, group, group.weights.deltas[index])
+            for group in groups
+        )
     parts = [_whole(group.weights, linear, index).product(x[group.start : group.end]) for group in groups]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    return parts[0] if len(parts) == 1 else torch.cat(parts), (None,) * len(groups)
 
 
 def _whole(weights: Weights, linear: Linear, index: int) -> Matrix:
     return linear.matrix if weights.merged is None else weights.merged[index]
 
 
-def add_delta(y: Tensor, x: Tensor, group: Group, delta: Delta | None) -> None:
-    """Adds a group's update to its rows of y."""
-    if delta is not None:
-        rows = slice(group.start, group.end)
-        y[rows].add_(delta.b.product(delta.a.product(x[rows])))
+def add_delta(y: Tensor, x: Tensor, group: Group, delta: Delta | None) -> Tensor | None:
+    """Adds a group's update to its rows of y; what A made of x's rows."""
+    if delta is None:
+        return None
+    rows = slice(group.start, group.end)
+    low = delta.a.product(x[rows])
+    y[rows].add_(delta.b.product(low))
+    return low
 
 
 def _pairs(linear: Linear, pairs: Mapping[str, Pair]) -> dict[int, Pair]:

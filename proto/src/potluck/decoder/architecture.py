@@ -1,4 +1,4 @@
-"""The weights of a plain decoder, taken out of a transformers model for the packed forward.
+"""The weights of a plain decoder, taken out of a transformers model.
 
 Plain means: rotary positions, root-mean-square norms, grouped-query attention over everything before, gated SiLU. Such
 are Llama, Mistral without a window, Qwen2 and Qwen3. Query, key and value weights lie in one matrix, and so do gate and
@@ -13,10 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from potluck_policy_server.lm.matrix import Matrix
+from potluck.decoder.matrix import Matrix
 
 PLAIN = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 _ROPE = ("default", "llama3", "linear")
+LINEARS = 4
+"""Stacked linear layers of a decoder layer: queries, keys and values; output; gate and up; down."""
+PACK_BYTES = 1 << 30
+"""Bases smaller than this (in float32) are kept a second time in a layout for fast products, by default."""
+MERGE_BYTES = 64 << 20
+"""Adapters of a float32 base whose linear layers are smaller than this are merged into a private copy, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +66,14 @@ class Decoder:
     """The transformers module that turns positions into cosines and sines."""
 
     @property
-    def linears_per_layer(self) -> int:
-        """How many stacked linear layers a decoder layer has."""
-        return 4
-
-    @property
     def linears(self) -> tuple[Linear, ...]:
-        """All stacked linear layers."""
+        """All stacked linear layers, LINEARS a layer."""
         return tuple(linear for layer in self.layers for linear in (layer.qkv, layer.out, layer.gate_up, layer.down))
+
+    def merges(self, merge_bytes: int = MERGE_BYTES) -> bool:
+        """Whether adapters are added to the weights before the product."""
+        size = sum(linear.weight.numel() * linear.weight.element_size() for linear in self.linears)
+        return self.embed.dtype is torch.float32 and size <= merge_bytes
 
 
 def is_plain(model: Any) -> bool:
@@ -80,7 +86,7 @@ def is_plain(model: Any) -> bool:
     return bool(known and rope in _ROPE and not windows and not window)
 
 
-def take(model: Any, pack_bytes: int) -> Decoder:
+def take(model: Any, pack_bytes: int = PACK_BYTES) -> Decoder:
     """The decoder of a plain transformers model. Its linear weights become views of the stacked ones. Where they are
     no larger than `pack_bytes`, a second copy is laid out for fast products (matrix.py)."""
     config, core = model.config, model.model
