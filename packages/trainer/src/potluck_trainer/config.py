@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
 LORA_LR = 2e-5
 TABLE_LR = 0.05
@@ -31,8 +31,19 @@ class AlgorithmConfig(Frozen):
     baseline: Literal["frozen", "noop", "uniform", "greedy", "scripted"] = "uniform"
     """shapley_*: who acts in place of agents outside a coalition. `frozen` is refused: adapters begin as the frozen
     base, and credit against it is 0 from the first round on. (ours)"""
+    event_rewards: dict[str, FiniteFloat] = Field(default_factory=dict)
+    """return_to_go, keyed_return_to_go: what an event of a kind (`pot`, `plate`, ...) adds to its step's reward, in the
+    game's unit, for the advantage alone: returns, evaluation and audit stay the game's. Changes what is optimal unless
+    it is potential-based; for games whose reward a beginner does not find. (ours)"""
     std_floor: float = Field(default=1e-5, ge=0)
     """A standard deviation below this share of the largest return counts as zero: no update. (ours)"""
+
+
+    @model_validator(mode="after")
+    def _events_reach_the_advantage(self) -> AlgorithmConfig:
+        if self.event_rewards and self.name not in ("return_to_go", "keyed_return_to_go"):
+            raise ValueError(f"{self.name} does not read event_rewards; use return_to_go or keyed_return_to_go, or none")
+        return self
 
 
 class LearnerConfig(Frozen):

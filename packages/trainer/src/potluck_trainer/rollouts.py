@@ -96,13 +96,13 @@ def check_identity(session: Session, results: Iterable[EpisodeResult], digests: 
                 )
 
 
-def round_returns(collected: Collected) -> RoundReturns:
-    """What an advantage estimator needs of a round."""
+def round_returns(collected: Collected, event_rewards: Mapping[str, float]) -> RoundReturns:
+    """What an advantage estimator needs of a round. `event_rewards`: what an event adds to its step, by its kind."""
     episodes = []
     for member, result in sorted(collected.results.items()):
         rewards_T = np.zeros(result.finished.steps)
         for step in result.steps:
-            rewards_T[step.step] += step.reward
+            rewards_T[step.step] += step.reward + sum(event_rewards.get(event.kind, 0.0) for event in step.events)
         steps: dict[str, list[int]] = {agent: [] for agent in result.spec.policies}
         keys: dict[str, list[str]] = {agent: [] for agent in result.spec.policies}
         for record in result.decisions:

@@ -83,7 +83,7 @@ class Trainer:
             collected = await collect(
                 self._session, digests, round_number, tokens=self._team.needs_tokens, on_wave=self._reporter.wave
             )
-            returns, coalitions = round_returns(collected), None
+            returns, coalitions = round_returns(collected, self._config.algorithm.event_rewards), None
             if needs_coalitions(self._estimator):
                 returns, coalitions = await with_credits(
                     self._session, digests, collected, returns, self._reporter.wave
