@@ -42,7 +42,7 @@ class AlgorithmConfig(Frozen):
     @model_validator(mode="after")
     def _events_reach_the_advantage(self) -> AlgorithmConfig:
         if self.event_rewards and self.name not in ("return_to_go", "keyed_return_to_go"):
-            raise ValueError(f"{self.name} does not read event_rewards; use return_to_go or keyed_return_to_go, or none")
+            raise ValueError(f"{self.name} does not read event_rewards; use return_to_go or keyed_return_to_go")
         return self
 
 
