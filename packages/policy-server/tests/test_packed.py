@@ -50,6 +50,23 @@ def test_agrees_with_transformers_and_peft(kit, folder, backbone, adapters, sche
         assert np.exp(scores.logprobs).sum() == pytest.approx(1, abs=1e-12)
 
 
+def test_a_menu_of_one_item_is_certain_and_nothing_is_computed_for_it(kit, backbone, adapters, monkeypatch):
+    queries = [kit.query(kit.prompt(seed, items), adapters[0]) for seed, items in enumerate((1, 4, 1, 3))]
+    prepared, computed, plain = [backbone.prepare(query) for query in queries], [], PackedEngine.hidden
+
+    def counted(self, jobs):
+        computed.extend(jobs)
+        return plain(self, jobs)
+
+    monkeypatch.setattr(PackedEngine, "hidden", counted)
+    scores = backbone.score(prepared)
+    assert computed == [prepared[1].job, prepared[3].job]
+    assert [len(one.logprobs) for one in scores] == [1, 4, 1, 3]
+    assert [one.logprobs[0] for one in (scores[0], scores[2])] == [0, 0]
+    assert [np.isnan(one.label_mass) for one in scores] == [True, False, True, False]
+    assert {one.adapter_digest for one in scores} == {adapters[0].digest}
+
+
 def test_words_menus_have_labels_of_several_tokens(kit, backbone):
     decision = backbone.prepare(kit.query(kit.prompt(0, 9), scheme=WORDS))
     assert max(len(path) for path in decision.paths) > 1

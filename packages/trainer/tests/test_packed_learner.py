@@ -204,3 +204,25 @@ def test_what_is_kept_is_told_about_right(base):
     tokens = sum(len(s.suffix) for s in samples)
     real = sum(size for place, size in held.items() if place not in frozen_bytes) / tokens
     assert 0.4 < team._learners["a"]._menus.kept_bytes() / real < 2.5
+
+
+@pytest.mark.parametrize("scheme", LABELS)
+def test_menus_of_one_item_are_certain_and_not_read(base, scheme, monkeypatch):
+    """They keep their place and their weight in the mean, and cost nothing."""
+    team, samples = make_team(base), decisions(scheme)
+    certain = [replace(one, labels=one.labels[:1], index=0, logprob=0.0) for one in samples[:3]]
+    read, plain = [], PackedRound.read
+
+    def counted(self, rows, *rest):
+        read.extend(rows)
+        return plain(self, rows, *rest)
+
+    monkeypatch.setattr(PackedRound, "read", counted)
+    mixed = [certain[0], *samples[3:5], certain[1], samples[5], certain[2]]
+    found, alone = team.logp("a", mixed), team.logp("a", [*samples[3:5], samples[5]])
+    assert sorted(read) == [0, 1, 1, 2, 2, 4], "rows 0, 3 and 5 of the mixed ones are certain"
+    np.testing.assert_allclose(np.exp(found[[1, 2, 4]]), np.exp(alone[:, : found.shape[1]]), atol=1e-6)
+    assert found[[0, 3, 5], 0].tolist() == [0, 0, 0]
+    assert np.isneginf(found[[0, 3, 5], 1:]).all()
+    report = team.update("a", certain, 0)
+    assert (report.decisions, report.grad_norm) == (3, 0)

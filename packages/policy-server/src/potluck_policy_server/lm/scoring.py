@@ -80,9 +80,17 @@ class Scorer:
         self._head = head
         self._label_mass = label_mass
 
-    @torch.inference_mode()
     def score(self, decisions: Sequence[LmDecision]) -> list[Scores]:
-        """One forward for all."""
+        """One forward for all menus of more than one item. A menu of one is certain whatever the weights: nothing is
+        computed for it, and its label_mass is NaN."""
+        results = [_certain(one) for one in decisions]
+        open_menus = [place for place, one in enumerate(decisions) if len(one.paths) > 1]
+        for place, scores in zip(open_menus, self._forward([decisions[place] for place in open_menus]), strict=True):
+            results[place] = scores
+        return results
+
+    @torch.inference_mode()
+    def _forward(self, decisions: Sequence[LmDecision]) -> list[Scores]:
         if not decisions:
             return []
         outcomes = self._engine.hidden([decision.job for decision in decisions])
@@ -104,6 +112,11 @@ class Scorer:
             logprobs = label_logprobs(trie, branches, decision.temperature)
             results.append(Scores(logprobs, mass, outcome.adapter_digest))
         return results
+
+
+def _certain(decision: LmDecision) -> Scores:
+    adapter = decision.job.adapter
+    return Scores(np.zeros(1), float("nan"), adapter.digest if adapter else "")
 
 
 def _wanted(job: Job) -> list[tuple[int, int]]:

@@ -72,17 +72,16 @@ class MenuModel:
         """A round's decisions; `keep` where they are read more than once."""
         return MenuRound(self, samples, PackedRound(self._reader, keep) if self._reader is not None else None)
 
-    def logp(self, hidden_RD: torch.Tensor | None, batch: Packed) -> torch.Tensor:
+    def logp(self, hidden_RD: torch.Tensor, batch: Packed) -> torch.Tensor:
         """logp_NM in float64; −inf beyond the menu."""
         count, menu = batch.offered_NM.shape
         offered = batch.offered_NM.to(self._head.device)
         out = torch.zeros(count * menu, dtype=torch.float64, device=self._head.device)
-        if hidden_RD is not None:
-            logits_RU = hidden_RD.float() @ self._head[batch.tokens_U].float().T
-            child_RU = batch.child_RU.to(logits_RU.device)
-            logp_RU = (logits_RU.double() / self._temperature).masked_fill(~child_RU, -torch.inf).log_softmax(-1)
-            steps = batch.step_label.to(out.device)
-            out = out.index_add(0, steps, logp_RU[batch.step_branch, batch.step_token])
+        logits_RU = hidden_RD.float() @ self._head[batch.tokens_U].float().T
+        child_RU = batch.child_RU.to(logits_RU.device)
+        logp_RU = (logits_RU.double() / self._temperature).masked_fill(~child_RU, -torch.inf).log_softmax(-1)
+        steps = batch.step_label.to(out.device)
+        out = out.index_add(0, steps, logp_RU[batch.step_branch, batch.step_token])
         return out.reshape(count, menu).masked_fill(~offered, -torch.inf)
 
     def through_transformers(self, batch: Packed, adapted: bool) -> torch.Tensor:
@@ -146,14 +145,25 @@ class MenuRound:
         return microbatches(self._samples, rows, size, max(1, memory // self._model.kept_bytes()))
 
     def logp(self, rows: Sequence[int], adapted: bool = True) -> torch.Tensor:
-        """logp_NM of samples behind one prefix, in float64; −inf beyond the menu."""
+        """logp_NM of samples behind one prefix, in float64; −inf beyond the menu. A menu of one item is certain and
+        has no gradient: it is not read."""
+        open_menus = [place for place, n in enumerate(rows) if self._samples[n].size > 1]
+        if len(open_menus) == len(rows):
+            return self._read(rows, adapted)
+        menu = max(self._samples[n].size for n in rows)
+        logp_NM = torch.full((len(rows), menu), -torch.inf, dtype=torch.float64)
+        logp_NM[:, 0] = 0.0
+        if not open_menus:
+            return logp_NM
+        read = self._read([rows[place] for place in open_menus], adapted)
+        return logp_NM.to(read.device).index_copy(0, torch.tensor(open_menus, device=read.device), read)
+
+    def _read(self, rows: Sequence[int], adapted: bool) -> torch.Tensor:
         batch = pack([self._samples[n] for n in rows])
-        hidden = None
-        if len(batch.branch_row_R):
-            if self._packed is None:
-                hidden = self._model.through_transformers(batch, adapted)
-            else:
-                hidden = self._packed.read(rows, self._samples[rows[0]].prefix, batch, adapted)
+        if self._packed is None:
+            hidden = self._model.through_transformers(batch, adapted)
+        else:
+            hidden = self._packed.read(rows, self._samples[rows[0]].prefix, batch, adapted)
         return self._model.logp(hidden, batch)
 
     def flush(self) -> None:

@@ -130,7 +130,7 @@ DESCRIPTIONS = {
     "letter": "the choice; `index` is its place in the menu",
     "logprob": "log-probability under the menu policy that sampled it",
     "probabilities": "the whole menu distribution",
-    "label_mass": "full-vocabulary mass on the offered labels; null where there is no vocabulary",
+    "label_mass": "full-vocabulary mass on the offered labels; null where there is no vocabulary, or one item only",
     "adapter_digest": "weights that decided; empty for a builtin",
     "outcome": "how the option ended; null if the episode ended first",
     "duration": "steps that the option took",

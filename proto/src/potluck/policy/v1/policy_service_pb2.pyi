@@ -461,7 +461,9 @@ class ScoredChoice(_message.Message):
     logprob: _builtins.float
     """Log-probability under the menu policy at the request's temperature."""
     label_mass: _builtins.float
-    """Full-vocabulary probability mass of the offered labels' first tokens at temperature 1; NaN where there is no vocabulary."""
+    """Full-vocabulary probability mass of the offered labels' first tokens at temperature 1; NaN where there is no vocabulary,
+    and for a menu of one item, which is certain without any computation.
+    """
     adapter_digest: _builtins.str
     """Adapter that computed it; empty for a builtin."""
     prompt_digest: _builtins.str
