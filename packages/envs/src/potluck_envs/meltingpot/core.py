@@ -7,6 +7,8 @@ together, `process.py` lets a core live in a process of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +122,15 @@ def _joint_actions(substrate: Substrate, raw: Any) -> Any:
     module = stack.config(substrate.name)
     by_name = {name: value for name, value in vars(module).items() if name in substrate.actions}
     slots = [(int(player) - 1, key) for player, key in (n.split(".", 1) for n in raw.action_discrete_names())]
-    keys = sorted({key for _, key in slots})
-    table = np.array([[by_name[name][key] for key in keys] for name in substrate.actions], np.int32)
-    order = np.array([player * len(keys) + keys.index(key) for player, key in slots])
+    # A player's actions follow one another, so that a vector is one block of bytes per player.
+    blocks = [(player, [key for _, key in block]) for player, block in groupby(slots, key=itemgetter(0))]
+    parts = [
+        (player, [np.array([by_name[name][key] for key in keys], np.int32).tobytes() for name in substrate.actions])
+        for player, keys in blocks
+    ]
 
     def joint(actions: bytes) -> NDArray[np.int32]:
-        vector: NDArray[np.int32] = table[np.frombuffer(actions, np.uint8)].ravel()[order]
-        return vector
+        return np.frombuffer(b"".join([part[actions[player]] for player, part in parts]), np.int32)
 
     return joint
 

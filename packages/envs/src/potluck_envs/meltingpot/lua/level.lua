@@ -14,6 +14,8 @@ local function level(components)
   require(modules .. 'avatar_library')
   require(components)
   require 'potluck.symbolic_state'
+  require 'potluck.rules'
+  local seen = require 'potluck.scenery'
   local dispatch = require 'potluck.dispatch'
 
   -- Most of the time of a build and a start goes into a text of the whole world for log lines that are never printed.
@@ -30,6 +32,11 @@ local function level(components)
   function Simulation:__init__(kwargs) base.__init__(self, kwargs) end
 
   dispatch(Simulation, base)
+  local begin = Simulation.begin or base.start
+
+  function Simulation:addObservations(tileSet, world, observations)
+    base.addObservations(self, tileSet, seen(world), observations)
+  end
 
   -- Forgets the episode before, without which a second start aborts the process or carries state over.
   function Simulation:start(grid)
@@ -48,7 +55,7 @@ local function level(components)
     self._variables.pieceToGameObject = {}
     self._variables.avatarPieceToIndex = {}
     self._variables.avatarIndexToPiece = {}
-    base.start(self, grid)
+    begin(self, grid)
   end
 
   return api_factory.apiFactory{

@@ -84,9 +84,12 @@ local function parts(simulation)
   local found = {}
   for _, object in pairs(simulation:getAvatarGameObjects()) do
     local avatar = object:getComponent('Avatar')
+    local alive = {}
+    for state in pairs(avatar._config.liveStatesSet) do alive[object:getUniqueState(state)] = true end
     found[avatar:getIndex()] = {
         object = object,
         avatar = avatar,
+        alive = alive,
         zapper = object:getComponent('Zapper'),
         cleaner = object:hasComponent('Cleaner') and object:getComponent('Cleaner'),
     }
@@ -95,8 +98,9 @@ local function parts(simulation)
 end
 
 local function pose(grid, part)
-  if not part.avatar:isAlive() then return -1 end
-  local at = grid:transform(part.object:getPiece())
+  local piece = part.object:getPiece()
+  if not part.alive[grid:state(piece)] then return -1 end
+  local at = grid:transform(piece)
   return 4 * (at.pos[2] * width + at.pos[1]) + FACINGS[at.orientation]
 end
 
