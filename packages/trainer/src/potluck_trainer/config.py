@@ -38,7 +38,6 @@ class AlgorithmConfig(Frozen):
     std_floor: float = Field(default=1e-5, ge=0)
     """A standard deviation below this share of the largest return counts as zero: no update. (ours)"""
 
-
     @model_validator(mode="after")
     def _events_reach_the_advantage(self) -> AlgorithmConfig:
         if self.event_rewards and self.name not in ("return_to_go", "keyed_return_to_go"):
