@@ -31,6 +31,7 @@ from potluck_audit.report.page import write_report
 from potluck_audit.report.replay_data import ReplayedEpisode
 from potluck_audit.report.replays import fetch, picks
 from potluck_audit.results import AuditResults, write_results
+from potluck_audit.superseded import keep_fuller
 
 COALITIONS = 16
 """Up to so many coalitions an audit plays: all of four agents, those of synergy and necessity of seven."""
@@ -63,6 +64,8 @@ class AuditOutcome(NamedTuple):
     results: AuditResults
     results_path: Path
     report_path: Path | None
+    kept: Path | None = None
+    """Results of an earlier audit that these do not cover, where they lie now."""
 
 
 async def run_audit(request: AuditRequest, on_stage: OnStage, audit_id: str = "") -> AuditOutcome:
@@ -100,7 +103,8 @@ async def _run(request: AuditRequest, on_stage: OnStage) -> AuditOutcome:
 
 def _write(results: AuditResults, replayed: Sequence[ReplayedEpisode], run: Path, report: bool) -> AuditOutcome:
     try:
+        kept = keep_fuller(results, run)
         written = write_results(results, run)
-        return AuditOutcome(results, written, write_report(results, replayed, run) if report else None)
+        return AuditOutcome(results, written, write_report(results, replayed, run) if report else None, kept)
     except OSError as error:
         raise CannotWrite(run, error.strerror or str(error)) from error

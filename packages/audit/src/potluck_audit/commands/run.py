@@ -87,6 +87,8 @@ def _summarise(outcome: AuditOutcome) -> None:
         say(f"{metric.set}: {found.text()} {metric.unit}, {found.episodes} episodes")
     for check in results.failed:
         say(f"FAILED {check.set}: {check.name} ({check.detail})")
+    if outcome.kept:
+        say(f"kept    {outcome.kept}: the audit before this one holds more (it had servers, or more sets)")
     say(f"results {outcome.results_path}")
     if outcome.report_path:
         say(f"report  {outcome.report_path}")
