@@ -45,8 +45,9 @@ class AuditServicer(AuditServiceServicer):
         )
 
         async def work(on_stage: OnStage, audit_id: str) -> Done:
-            results, written, report = await run_audit(asked, on_stage, audit_id)
-            return Done([*results.metrics, *curve_metrics(results)], written, report)
+            found = await run_audit(asked, on_stage, audit_id)
+            metrics = [*found.results.metrics, *curve_metrics(found.results)]
+            return Done(metrics, found.results_path, found.report_path)
 
         return pb.StartAuditResponse(audit_id=self._jobs.start(request.request_id, asked, work).audit_id)
 
