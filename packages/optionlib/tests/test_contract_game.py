@@ -290,6 +290,7 @@ def test_the_quick_menu_is_the_one_by_one_menu() -> None:
         for agent in hall.idle():
             quick = hall.feasible(agent, library)
             assert quick == one_by_one(hall, agent, library)
+            assert hall.entries(agent, library) == [(instance, hall.view(agent, instance)) for instance in quick]
             hall.begin(agent, rng.choice(quick))
         hall.step()
 

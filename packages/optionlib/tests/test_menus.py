@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from potluck_optionlib import menus
 from potluck_optionlib.errors import ContractError
 from potluck_optionlib.game import Instance
 from potluck_optionlib.guards import NO_GUARDS, Channel, Guard, GuardLibrary
@@ -104,3 +105,12 @@ def test_more_types_than_places_is_an_error_and_never_a_menu_without_wait(toy) -
     for limit in (0, -1, 27):
         with pytest.raises(ValueError, match="give 1 to 26"):
             build_menu(game, 0, NO_GUARDS, random.Random(0), limit=limit)
+
+
+def test_items_are_permuted_by_the_draws_of_shuffle() -> None:
+    for seed in range(200):
+        ours, pythons = random.Random(seed), random.Random(seed)
+        items, others = list(range(seed % 27)), list(range(seed % 27))
+        menus._shuffle(items, ours)
+        pythons.shuffle(others)
+        assert (items, ours.getstate()) == (others, pythons.getstate())

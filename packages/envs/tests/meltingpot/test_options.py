@@ -1,13 +1,15 @@
 """Options of both games on the real engine: they do what their names promise, and nobody gets stuck."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from commons_play import CLEAN_UP, HARVEST, ends, events, library, only, play_until_end, run
 
 from potluck_envs.meltingpot import provider
-from potluck_envs.meltingpot.clean_up import GROWTH_LIMIT
+from potluck_envs.meltingpot.clean_up import CLEAN, GROWTH_LIMIT, contracts
 from potluck_optionlib.game import NOOP, Activity, Instance
+from potluck_optionlib.guards import NO_GUARDS
 from potluck_optionlib.menus import one_by_one
 from potluck_optionlib.world import cell_of
 
@@ -139,3 +141,23 @@ def test_zapping_is_off_unless_asked_for():
     assert [end for end in ends(steps, "zap") if end.outcome == "success"]
     assert "explicit:Away" in {end.outcome for end in ends(steps)}
     assert {agent.activity for step in steps for agent in step.agents} >= {Activity.INTERACT, Activity.NOOP}
+
+
+def test_distances_that_the_river_knows_are_those_that_a_search_finds():
+    """Steps to poses for cleaning come from the ground's tables where all is open; without them, from the planners'."""
+
+    def searching(world):
+        found = contracts(world)
+        return [replace(c, executor=replace(c.executor, distances=None)) if c.name == CLEAN else c for c in found]
+
+    quick, slow = provider.make(CLEAN_UP), provider.with_contracts(CLEAN_UP, searching)
+    compared = 0
+    for game in (quick, slow):
+        game.reset(6)
+    for seed in range(8):
+        assert run(quick, 10, seed=seed) == run(slow, 10, seed=seed)
+        for agent in range(7):
+            told = [game.entries(agent, NO_GUARDS) for game in (quick, slow)]
+            assert told[0] == told[1]
+            compared += sum(instance.option == CLEAN for instance, _ in told[0])
+    assert compared > 50

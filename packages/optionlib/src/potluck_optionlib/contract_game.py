@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from potluck_optionlib.contracts import (
     AWAY,
@@ -40,11 +41,17 @@ from potluck_optionlib.guards import GuardLibrary
 from potluck_optionlib.joint_steps import JointSteps
 from potluck_optionlib.menus import WAIT
 from potluck_optionlib.planners import FAR
-from potluck_optionlib.world import World
+from potluck_optionlib.world import Look, World
 
-_NOBODY: tuple[int, dict[Instance, int]] = (-1, {})
+_Offer: TypeAlias = tuple[Contract[Any], Sequence[Instance], list[int]]
+"""Instances of a contract, with the distances to them."""
+_NOBODY: tuple[int, list[_Offer]] = (-1, [])
 _THERE, _ELSEWHERE = {"there": "yes"}, {"there": "no"}
-_new = tuple.__new__
+
+
+@lru_cache(maxsize=1 << 14)
+def _view(stem: str, name: str, look: Look, steps: int) -> ItemView:
+    return ItemView(stem, look.text, steps if steps < FAR else -1, look.key or name, look.greedy)
 
 
 class ContractGame(JointSteps):
@@ -62,7 +69,7 @@ class ContractGame(JointSteps):
         self._begin_anew(seed)
         self._expansion.still = ()
         self._known = _NOBODY
-        """Distances to what one agent was offered since the last change."""
+        """What one agent was offered since the last change."""
         self.world.reset(seed)
 
     def reseed(self, seed: int) -> None:
@@ -85,33 +92,39 @@ class ContractGame(JointSteps):
         for contract, instances, distances in self._offers(agent, guards):
             stem, name = contract.stem, contract.name
             looks = self.world.looks(agent, instances)
-            views = [
-                _new(ItemView, (stem, text, steps if steps < FAR else -1, key or name, greedy))
-                for (text, key, greedy), steps in zip(looks, distances, strict=True)
-            ]
+            views = [_view(stem, name, look, steps) for look, steps in zip(looks, distances, strict=True)]
             found += zip(instances, views, strict=True)
         return found
 
-    def _offers(self, agent: int, guards: GuardLibrary) -> list[tuple[Contract[Any], Sequence[Instance], list[int]]]:
+    def _offers(self, agent: int, guards: GuardLibrary) -> list[_Offer]:
         """By contract what is feasible, with distances."""
-        known: dict[Instance, int] = {}
-        self._known = (agent, known)
-        found: list[tuple[Contract[Any], Sequence[Instance], list[int]]] = []
+        found: list[_Offer] = []
         for name, contract in self.contracts.items():
             instances = contract.instances(self.world, agent)
             if name == WAIT:
                 found.append((contract, instances, self._expansion.distances(agent, contract, instances)))
                 continue
-            if guards.guards_option(name):
-                instances = [i for i in instances if not guards.forbids(name, self.features(agent, i))]
+            if instances and guards.guards_option(name):
+                instances = self._unguarded(agent, contract, instances, guards)
             if instances := self._accepted(agent, contract, instances):
                 distances = self._expansion.distances(agent, contract, instances)
                 if max(distances) >= FAR:
                     near = [pair for pair in zip(instances, distances, strict=True) if pair[1] < FAR]
                     instances, distances = [instance for instance, _ in near], [steps for _, steps in near]
-                known.update(zip(instances, distances, strict=True))
-                found.append((contract, instances, distances))
+                if instances:
+                    found.append((contract, instances, distances))
+        self._known = agent, found
         return found
+
+    def _unguarded(
+        self, agent: int, contract: Contract[Any], instances: Sequence[Instance], guards: GuardLibrary
+    ) -> Sequence[Instance]:
+        """Instances of a contract that no guard forbids."""
+        name, theres = contract.name, self._expansion.theres(agent, contract, instances)
+        if contract.reads != ("there",) or None in theres:
+            return [i for i in instances if not guards.forbids(name, self.features(agent, i))]
+        here, elsewhere = guards.forbids(name, _THERE), guards.forbids(name, _ELSEWHERE)
+        return [i for i, there in zip(instances, theres, strict=True) if not (here if there else elsewhere)]
 
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
         reads = self.contracts[instance.option].reads
@@ -157,12 +170,10 @@ class ContractGame(JointSteps):
         return self.world.observe(agent)
 
     def view(self, agent: int, instance: Instance) -> ItemView:
-        contract, (text, key, greedy) = self.contracts[instance.option], self.world.look(agent, instance)
-        whose, known = self._known
-        distance = known.get(instance) if whose == agent else None
+        contract, distance = self.contracts[instance.option], self._offered_at(agent, instance)
         if distance is None:
             distance = self._expansion.distance(agent, instance)
-        return ItemView(contract.stem, text, distance if distance < FAR else -1, key or contract.name, greedy)
+        return _view(contract.stem, contract.name, self.world.look(agent, instance), distance)
 
     def scene(self) -> Scene:
         return self.world.scene()
@@ -185,19 +196,24 @@ class ContractGame(JointSteps):
         executor = contract.executor
         return isinstance(executor, Reach) and executor.carrying and not self.world.held(agent)
 
-    def _just_offered(self, agent: int, instance: Instance) -> bool:
-        """Is it known to be a candidate that the executor accepts?"""
-        return self._known[0] == agent and instance in self._known[1]
+    def _offered_at(self, agent: int, instance: Instance) -> int | None:
+        """The distance at which an instance was just offered to an agent, whose executor accepts it then."""
+        whose, known = self._known
+        if whose == agent:
+            for contract, instances, distances in known:
+                if contract.name == instance.option and instance in instances:
+                    return distances[instances.index(instance)]
+        return None
 
     def _offered(self, agent: int, instance: Instance) -> bool:
-        if self._just_offered(agent, instance):
+        if self._offered_at(agent, instance) is not None:
             return True
         contract = self.contracts.get(instance.option)
         return contract is not None and instance in contract.instances(self.world, agent)
 
     def _refusal(self, agent: int, instance: Instance) -> str | None:
         """Why the executor cannot begin, its target being there."""
-        if self._just_offered(agent, instance):
+        if instance.option != WAIT and self._offered_at(agent, instance) is not None:
             return None
         contract = self.contracts[instance.option]
         if self.world.away(agent):

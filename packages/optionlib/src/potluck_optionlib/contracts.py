@@ -70,6 +70,9 @@ class Aim(Generic[W]):
     poses: Callable[[W, int, Instance], Iterable[Pose]]
     ready: Callable[[W, int], bool] = lambda world, agent: True
     """False: the agent waits in the pose, such as for a tool that cools down."""
+    distances: Callable[[W, int, Sequence[Instance]], list[int]] | None = None
+    """Primitives to the first pose of each instance where nothing is closed and nobody stands still, FAR for none: for
+    worlds that know these without a search. Menus ask for them."""
 
 
 @dataclass(frozen=True)

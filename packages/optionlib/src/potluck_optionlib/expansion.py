@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from potluck_optionlib.contracts import NO_PATH, Aim, Contract, Enter, Reach, Stand
 from potluck_optionlib.executions import Turn
 from potluck_optionlib.game import Instance
-from potluck_optionlib.planners import FAR, Field, Grid, Wish
+from potluck_optionlib.planners import FAR, Field, Grid, Table, Wish
 from potluck_optionlib.world import Cell, World, cell_of, text_of
 
 _Way: TypeAlias = tuple[int, int, str]
@@ -28,10 +28,10 @@ class _Area:
         self.cells = frozenset(cells)
         self._targets = tuple(sorted(grid.target_index[cell] for cell in self.cells))
         self._of: Field | None = None
-        self._nearest: list[int] = []
+        self._nearest: tuple[Sequence[int], Sequence[int]] = ((), ())
 
-    def nearest(self, field: Field) -> list[int]:
-        """[pose]: index of the nearest of its cells; those of the field asked for last are kept."""
+    def nearest(self, field: Field) -> tuple[Sequence[int], Sequence[int]]:
+        """[pose]: index of the nearest of its cells, and how far it is; those of the field asked for last are kept."""
         if field is not self._of:
             self._of, self._nearest = field, field.on.nearest(self._targets)
         return self._nearest
@@ -57,11 +57,17 @@ class Expansion:
 
     def there(self, agent: int, instance: Instance) -> bool | None:
         """Is the agent in the instance's area, or on its target? None where there is neither."""
-        executor = self._contracts[instance.option].executor
+        return self.theres(agent, self._contracts[instance.option], (instance,))[0]
+
+    def theres(self, agent: int, contract: Contract[Any], instances: Sequence[Instance]) -> Sequence[bool | None]:
+        """`there` for instances of one contract."""
+        executor = contract.executor
         x, y, _ = self._world.pose(agent)
         if isinstance(executor, Enter):
-            return (x, y) in (self._areas.get(instance) or self._area(agent, instance, executor)).cells
-        return instance.target == (self._texts.get((x, y)) or text_of((x, y))) if instance.target else None
+            here, areas = (x, y), self._areas
+            return [here in (areas.get(i) or self._area(agent, i, executor)).cells for i in instances]
+        text = self._texts.get((x, y)) or text_of((x, y))
+        return [target == text if target else None for _, target in instances]
 
     def distance(self, agent: int, instance: Instance) -> int:
         """Primitives until the agent is where it can act, others making way; 0 where it need not go anywhere."""
@@ -74,8 +80,17 @@ class Expansion:
             return [0] * len(instances)
         pose, field = self._grid.pose(self._world.pose(agent)), self._field(agent)
         if isinstance(executor, Aim):
+            if executor.distances is not None and field is self._open:
+                return executor.distances(self._world, agent, instances)
             return [self._aimed(agent, instance, executor, pose, field)[0] for instance in instances]
-        return [self._way(agent, instance, executor, pose, field)[0] for instance in instances]
+        if isinstance(executor, Enter):
+            areas = self._areas
+            return [(areas.get(i) or self._area(agent, i, executor)).nearest(field)[1][pose] for i in instances]
+        rows = self._table(executor, field).rows
+        targets = [self._targets.get(target) for _, target in instances]
+        if None in targets:
+            targets = [self._target(instance) for instance in instances]
+        return [FAR if target is None else rows[target][pose] for target in targets]
 
     def send(self, agent: int, turn: Turn, executor: _Travel) -> None:
         """Towards where the executor acts; there: turn, wait until ready, act."""
@@ -105,14 +120,13 @@ class Expansion:
         if isinstance(executor, Aim):
             return self._aimed(agent, instance, executor, pose, field)
         if isinstance(executor, Enter):
-            area = self._areas.get(instance) or self._area(agent, instance, executor)
-            nearest = area.nearest(field)[pose]
-            return field.on.rows[nearest][pose], nearest, ""
+            nearest, steps = (self._areas.get(instance) or self._area(agent, instance, executor)).nearest(field)
+            return steps[pose], nearest[pose], ""
         target = self._target(instance)
-        if target is None:
-            return _NOWHERE
-        table = field.beside if isinstance(executor, Reach) and executor.adjacent else field.on
-        return table.rows[target][pose], target, ""
+        return _NOWHERE if target is None else (self._table(executor, field).rows[target][pose], target, "")
+
+    def _table(self, executor: Reach | Stand, field: Field) -> Table:
+        return field.beside if isinstance(executor, Reach) and executor.adjacent else field.on
 
     def _aimed(self, agent: int, instance: Instance, executor: Aim[Any], pose: int, field: Field) -> _Way:
         index, turns, rows = self._grid.target_index, self._grid.motion.turns, field.on.rows

@@ -116,7 +116,7 @@ def build_menu(
     entries = _entries(game, agent, guards)
     kept = entries if len(entries) <= limit else _cut(entries, limit)
     rows = [(instance, view, word) for (instance, view), word in zip(kept, _words(kept), strict=True)]
-    rng.shuffle(rows)
+    _shuffle(rows, rng)
     instances, views, words = zip(*rows, strict=True)
     return Menu(agent, instances, views, words, len(entries) - len(kept))
 
@@ -148,17 +148,27 @@ def _distance(view: ItemView) -> int:
     return view.steps if view.steps >= 0 else _FAR
 
 
+def _shuffle(rows: list[Any], rng: random.Random) -> None:
+    """What `rng.shuffle` does, by the same draws, in half the time."""
+    bits = rng.getrandbits
+    for last in range(len(rows) - 1, 0, -1):
+        width = (last + 1).bit_length()
+        other = bits(width)
+        while other > last:
+            other = bits(width)
+        rows[last], rows[other] = rows[other], rows[last]
+
+
 def _words(entries: Sequence[tuple[Instance, ItemView]]) -> list[str]:
-    words = [view.stem for _, view in entries]
+    words = [view[0] for _, view in entries]
     by_stem: dict[str, list[int]] = {}
-    for index, stem in enumerate(words):
-        if entries[index][0].option != WAIT:
-            by_stem.setdefault(stem, []).append(index)
+    for index, (instance, _) in enumerate(entries):
+        if instance[0] != WAIT:
+            by_stem.setdefault(words[index], []).append(index)
     for stem, indices in by_stem.items():
-        if len(indices) > 1:
-            orders = [map_order(entries[index][0].target) for index in indices]
-            if any(map(gt, orders, orders[1:])):
-                indices = [index for _, index in sorted(zip(orders, indices, strict=True))]
+        orders = [map_order(entries[index][0][1]) for index in indices]
+        if any(map(gt, orders, orders[1:])):
+            indices = [index for _, index in sorted(zip(orders, indices, strict=True))]
         for index, word in zip(indices, _numbered(stem), strict=False):
             words[index] = word
     return words

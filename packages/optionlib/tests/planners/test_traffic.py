@@ -1,5 +1,7 @@
 """Right of way among many: nobody collides, everybody arrives, and what cannot be done is said."""
 
+from dataclasses import replace
+
 import pytest
 
 from potluck_optionlib.planners import ACT, COMPASS, DRIVING, FLAT, Detour, Grid, Pose, Walker, Wish, plan
@@ -34,6 +36,29 @@ def test_everybody_arrives_and_nobody_stands_for_long(place: str, agents: int, m
     assert options > STEPS * agents / 30
     assert walkers.outcomes["timeout"] <= 0.02 * options
     assert walkers.longest_stand < walkers.timeout
+
+
+@pytest.mark.parametrize(("place", "agents", "motion", "engine"), CASES[:4])
+def test_a_step_in_which_nobody_is_in_the_way_is_planned_as_any_other(
+    place: str, agents: int, motion: str, engine: str, crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick, seen = traffic_module._unhindered, {True: 0, False: 0}
+
+    def both(grid, walkers, closed=(), detour=None):
+        monkeypatch.setattr(traffic_module, "_unhindered", lambda *args: ())
+        copies = [replace(walker) for walker in walkers]
+        slowly = plan(grid, copies, closed, detour)
+        monkeypatch.setattr(traffic_module, "_unhindered", quick)
+        joint = plan(grid, walkers, closed, detour)
+        assert (joint, [walker.grants for walker in walkers]) == (slowly, [copy.grants for copy in copies])
+        seen[detour is None and bool(quick(grid.field(closed), walkers, len(grid.facings)))] += 1
+        return joint
+
+    monkeypatch.setattr(crowd, "plan", both)
+    walkers = crowd.Crowd.on(place, MOTIONS[motion], agents, seed=3, engine=engine)
+    for _ in range(200):
+        walkers.step()
+    assert min(seen.values()) > 2
 
 
 def test_without_making_way_the_crowd_jams(crowd, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,12 @@ class CleanUp(Commons):
             if not before & dirt:
                 yield pose
 
+    def steps_to_dirt(self, agent: int, instances: Sequence[Instance]) -> list[int]:
+        """Steps and turns to the first of those poses."""
+        state, soonest, cells = self._state or self.state, self.ground.soonest, self.ground.cell_of
+        stance, dirt = state.sights[agent].stance, state.dirt
+        return [soonest(stance, cells[instance[1]], dirt) for instance in instances]
+
     def area(self, agent: int, instance: Instance) -> frozenset[Cell]:
         """The cells of the stretch that an instance is about."""
         return self._areas[instance.target].cells
@@ -116,13 +122,22 @@ class CleanUp(Commons):
         if not target:
             return _WAIT
         if name in (EAT, CLEAN):
-            x, y = self.cell(agent)
-            tx, ty = cell_of(target)
-            return _thing(name, target, abs(tx - x) + abs(ty - y), self._eager(agent, name))
+            return self.looks(agent, (instance,))[0]
         if name in self.going:
             place = self._areas[target]
             return _going(name, place.name, target, self._drawn(agent, name, place))
         return Look(f"zap {target}", name, -50.0)
+
+    def looks(self, agent: int, instances: Sequence[Instance]) -> Sequence[Look]:
+        name = instances[0].option
+        if name not in (EAT, CLEAN):
+            return [self.look(agent, instance) for instance in instances]
+        (x, y), eager = self.cell(agent), self._eager(agent, name)
+        cells = [self.ground.cell_of[instance[1]] for instance in instances]
+        return [
+            _thing(name, target, abs(tx - x) + abs(ty - y), eager)
+            for (_, target), (tx, ty) in zip(instances, cells, strict=True)
+        ]
 
     def _remembered_dirt(self, agent: int) -> tuple[int, int]:
         """River cells that an agent has seen, and how many in 100 of them were dirty then."""
@@ -160,7 +175,12 @@ def contracts(world: CleanUp) -> list[Contract[Any]]:
             stem="dirt",
             instances=CleanUp.dirt_in_reach,
             present=CleanUp.dirty,
-            executor=Aim("FIRE_CLEAN", CleanUp.aims_at_dirt, lambda world, a: world.state.frame.clean_wait[a] == 0),
+            executor=Aim(
+                "FIRE_CLEAN",
+                CleanUp.aims_at_dirt,
+                lambda world, agent: world.state.frame.clean_wait[agent] == 0,
+                CleanUp.steps_to_dirt,
+            ),
             effect=lambda change: _cleaned(change.before, change.after),
             promise="the agent's own beam has cleaned the cell",
             timeout=TIMEOUT,

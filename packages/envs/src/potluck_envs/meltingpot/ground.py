@@ -18,6 +18,7 @@ from potluck_envs.meltingpot.frame import Cell, Stance
 from potluck_envs.meltingpot.level import Level, level
 from potluck_optionlib.planners import FAR, Pose
 from potluck_optionlib.planners.motion import driving
+from potluck_optionlib.world import text_of
 
 MOTION = driving("FORWARD", "TURN_LEFT", "TURN_RIGHT", "BACKWARD", "STEP_LEFT", "STEP_RIGHT", "NOOP")
 """Moves are seen from the facing. Agents move one after the other, in an order that the engine draws."""
@@ -32,8 +33,13 @@ RAYS = (((1, 0), (2, 0), (3, 0)), ((0, -1), (1, -1), (2, -1)), ((0, 1), (1, 1), 
 
 _TURNS = (0, 1, 2, 1)
 """Primitives that it takes to turn by so many quarters."""
-_SHOTS = 1 << 14
-"""Pairs of stance and target whose shots are kept."""
+_MOST = 255
+"""Steps and turns that are told apart."""
+_BITS = 6
+"""Shots at a cell have numbers below 64."""
+_AROUND = REACH + 2
+_KEPT = 256
+"""Cells whose shots are kept."""
 
 
 class Shot(NamedTuple):
@@ -42,6 +48,32 @@ class Shot(NamedTuple):
     pose: Pose
     before: int
     """Cells that the ray passes first; whatever it hits there stops it."""
+
+
+class _Aims:
+    """The shots at a cell, in order for those who stand around it."""
+
+    def __init__(self, shots: Sequence[Shot], index: Mapping[Cell, int]) -> None:
+        """index: numbers of the floor's cells."""
+        self.shots = shots
+        self.before = [shot.before for shot in shots]
+        self.rows: dict[int, int] = {}
+        """By number of a cell: its place among those that have been put in order."""
+        self.order, self.steps = b"", b""
+        """[row, facing, place]: numbers of the shots, the soonest first, and steps and turns to each."""
+        facings = [FACINGS.index(shot.pose.facing) for shot in shots]
+        self._cells = np.array([index[shot.pose.x, shot.pose.y] for shot in shots], np.intp)
+        self._turns = np.array([[_TURNS[(there - f) % 4] for there in facings] for f in range(4)], np.int16)
+
+    def put_in_order(self, steps: NDArray[np.int16], cells: NDArray[np.intp]) -> None:
+        """Adds the order for some cells. steps: between all cells."""
+        walks = steps[cells][:, self._cells]
+        keys = np.minimum(walks[:, None, :] + self._turns, _MOST) << _BITS
+        keys |= np.arange(len(self.shots), dtype=np.int16)
+        keys.sort(axis=2)
+        self.rows |= {cell: row for row, cell in enumerate(cells.tolist(), len(self.rows))}
+        self.order += (keys & (1 << _BITS) - 1).astype(np.uint8).tobytes()
+        self.steps += (keys >> _BITS).astype(np.uint8).tobytes()
 
 
 @dataclass(frozen=True)
@@ -74,10 +106,9 @@ class Ground:
         self._views: dict[Stance, int] = {}
         self._columns = [sum(1 << line * level.width for line in range(count)) for count in range(level.height + 1)]
         """[lines]: the leftmost cells of the first so many."""
-        self._aims: dict[Cell, Sequence[tuple[Shot, int, int]]] = {}
-        """Per target: shots, with the number of the pose's cell in the order of `_index`, and its facing."""
-        self.shots = lru_cache(maxsize=_SHOTS)(self._shots)
-        """Every pose from which a beam can get to a cell, the soonest first for an agent in a stance."""
+        self._aims: dict[Cell, _Aims] = {}
+        self.cell_of: Mapping[str, Cell] = {text_of(cell): cell for cell in self.cells}
+        """Cells by the texts of targets."""
 
     def mask(self, cells: Iterable[Cell]) -> int:
         """A set of cells as a number."""
@@ -124,17 +155,33 @@ class Ground:
         """Steps from cell to cell, nobody being in the way."""
         return int(self._steps[self._index[start], self._index[end]])
 
-    def _shots(self, stance: Stance, target: Cell) -> Sequence[Shot]:
+    def shots(self, stance: Stance, target: Cell) -> Iterator[Shot]:
+        """Every pose from which a beam can get to a cell, the soonest first for an agent that stands here."""
+        aims, at = self._aims_from(stance, target)
+        return map(aims.shots.__getitem__, aims.order[at : at + len(aims.shots)])
+
+    def soonest(self, stance: Stance, target: Cell, blocking: int) -> int:
+        """Steps and turns to the first pose from which a beam gets to a cell with others blocking its rays, or FAR."""
+        aims, at = self._aims_from(stance, target)
+        before = aims.before
+        for place, number in enumerate(aims.order[at : at + len(before)], at):
+            if not before[number] & blocking:
+                return aims.steps[place] if aims.steps[place] < _MOST else FAR
+        return FAR
+
+    def _aims_from(self, stance: Stance, target: Cell) -> tuple[_Aims, int]:
+        """The shots at a cell, and where their order for a stance begins."""
+        x, y, facing = stance
         aims = self._aims.get(target)
         if aims is None:
-            aims = self._aims[target] = [
-                (shot, self._index[shot.pose.x, shot.pose.y], FACINGS.index(shot.pose.facing))
-                for shot in self._from_around(target)
-            ]
-        x, y, facing = stance
-        walks = self._steps[self._index[x, y]].tolist()
-        steps = [walks[cell] + _TURNS[(there - facing) % 4] for _, cell, there in aims]
-        return tuple([aims[i][0] for i in sorted(range(len(aims)), key=steps.__getitem__)])
+            if len(self._aims) >= _KEPT:
+                self._aims.clear()
+            aims = self._aims[target] = _Aims(list(self._from_around(target)), self._index)
+            aims.put_in_order(self._steps, np.flatnonzero(self._steps[self._index[target]] <= _AROUND))
+        cell = self._index[x, y]
+        if cell not in aims.rows:
+            aims.put_in_order(self._steps, np.array([cell]))
+        return aims, (aims.rows[cell] * len(FACINGS) + facing) * len(aims.shots)
 
     def _from_around(self, target: Cell) -> Iterator[Shot]:
         for facing in range(len(FACINGS)):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from potluck_envs.meltingpot.commons import EAT, TIMEOUT, WAIT_STEPS, Commons, cell_of, eating, zapping
+from potluck_envs.meltingpot.commons import EAT, TIMEOUT, WAIT_STEPS, Commons, eating, zapping
 from potluck_envs.meltingpot.frame import Cell
 from potluck_envs.meltingpot.ground import STEPS, Place, ground, middle
 from potluck_optionlib.contracts import AWAY, Contract, Enter, option, waiting
@@ -85,16 +85,25 @@ class Harvest(Commons):
     def look(self, agent: int, instance: Instance) -> Look:
         name, target = instance.option, instance.target
         if name == EAT:
-            patch = self.place_of[cell_of(target)]
-            x, y = self.cell(agent)
-            tx, ty = cell_of(target)
-            return _apple(target, patch, self._left(agent, patch), abs(tx - x) + abs(ty - y))
+            return self.looks(agent, (instance,))[0]
         if name == TO_PATCH:
             patch = self._areas[target].name
             return _going(patch, target, self._left(agent, patch))
         if name == LEAVE:
             return _LEAVE
         return Look(f"zap {target}", name, -50.0) if target else _WAIT
+
+    def looks(self, agent: int, instances: Sequence[Instance]) -> Sequence[Look]:
+        if instances[0].option != EAT:
+            return [self.look(agent, instance) for instance in instances]
+        x, y = self.cell(agent)
+        cells = [self.ground.cell_of[instance[1]] for instance in instances]
+        patches = [self.place_of[cell] for cell in cells]
+        left = {patch: self._left(agent, patch) for patch in set(patches)}
+        return [
+            _apple(target, patch, left[patch], abs(tx - x) + abs(ty - y))
+            for (_, target), patch, (tx, ty) in zip(instances, patches, cells, strict=True)
+        ]
 
     def _left(self, agent: int, patch: str) -> int:
         """Apples of a patch as an agent last saw them; -1 where it has not seen all of its cells."""

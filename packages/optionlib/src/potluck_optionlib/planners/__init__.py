@@ -8,7 +8,7 @@ all of it beforehand for two agents that share a map.
 from potluck_optionlib.planners.detour import Detour
 from potluck_optionlib.planners.motion import COMPASS, DRIVING, FLAT, Motion, Pose, Way
 from potluck_optionlib.planners.pairs import Pairs, Partner, alone, lot, plan_pair
-from potluck_optionlib.planners.tables import FAR, STAY, Field, Grid
+from potluck_optionlib.planners.tables import FAR, STAY, Field, Grid, Table
 from potluck_optionlib.planners.traffic import ACT, Joint, Walker, Wish, plan
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Pairs",
     "Partner",
     "Pose",
+    "Table",
     "Walker",
     "Way",
     "Wish",

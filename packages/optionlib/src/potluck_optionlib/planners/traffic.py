@@ -193,8 +193,8 @@ class _Step:
             self.claimed.setdefault(self.cell[agent], agent)
         return self.decide()
 
-    def _row(self, walker: Walker) -> list[int]:
-        return self.field.table(walker.adjacent).row(walker.target)
+    def _row(self, walker: Walker) -> Sequence[int]:
+        return self.field.table(walker.adjacent).rows[walker.target]
 
     def _keep(self, agent: int, way: int) -> None:
         self.next[agent] = (way, self.walkers[agent].pose)
@@ -229,7 +229,7 @@ class _Step:
         walker = self.walkers[agent]
         way, pose = STAY, walker.pose
         if walker.target >= 0 and walker.wish is not Wish.FIXED:
-            way = self.field.table(walker.adjacent).ways(walker.target)[pose]
+            way = self.field.table(walker.adjacent).next[walker.target][pose]
             pose = self.field.after(pose, way)
         cell = pose // self.size
         if self._taken(agent, pose) or self._barred(agent, pusher, cell):
