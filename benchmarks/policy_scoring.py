@@ -4,7 +4,8 @@
     python benchmarks/policy_scoring.py --backbone smollm2-135m --batches 1 7 --profile
     python benchmarks/policy_scoring.py --adapt top-third --game meltingpot/clean_up --dtype bfloat16
 
-All run in one process, on the same prompts of played episodes, adapters (rank 16, one per seat), type and thread:
+All run in one process, on the same prompts of played episodes (menus of more than one item: the others are certain,
+ours computes nothing for them), adapters (rank 16, one per seat), type and thread:
 
     loop    `set_adapter`, then `generate` on the whole prompt, one agent at a time
     mixed   one left-padded batch through PEFT's `adapter_names`
@@ -128,6 +129,7 @@ def show_tokens(bench: Bench, stream: dict[str, list[Asked]]) -> None:
 
 def measure(bench: Bench, game: str, asked: list[Asked], args: argparse.Namespace) -> None:
     """One game's table: after a warm start each batch size on decisions that follow one another."""
+    asked = [one for one in asked if len(one.prompt.items) > 1]
     warm = asked[: len(asked) // 2]
     rest = asked[len(warm) :]
     loop = 0.0
@@ -138,10 +140,10 @@ def measure(bench: Bench, game: str, asked: list[Asked], args: argparse.Namespac
     columns = ("batch", "loop/s", "mixed/s", "ours/s", "x loop", "x mixed", "computed", "of limit", "fast/s", "change")
     print(f"\n{game}\n" + " ".join(f"{name:>8}" for name in columns))
     for size in args.batches:
-        batches = [rest[(at * size) % max(len(rest) - size, 1) :][:size] for at in range(args.calls)]
+        batches = [rest[at * size :][:size] for at in range(max(min(args.calls, len(rest) // size), 1))]
         mixed = 0.0
         if bench.rivals is not None:
-            mixed = best(lambda at, batches=batches: bench.rival("mixed", batches[at]), size, args.calls)
+            mixed = best(lambda at, batches=batches: bench.rival("mixed", batches[at]), size, len(batches))
         rates, scores = {}, {}
         for exact in (True, False):
             bench.engine.model.exact = exact
@@ -153,7 +155,7 @@ def measure(bench: Bench, game: str, asked: list[Asked], args: argparse.Namespac
             def run(at: int, batches: list[list[Asked]] = batches, answers: list[Any] = answers) -> None:
                 answers.extend(bench.score(batches[at]))
 
-            rates[exact], scores[exact] = best(run, size, args.calls), answers
+            rates[exact], scores[exact] = best(run, size, len(batches)), answers
             if exact:
                 tokens = bench.computed([one for batch in batches for one in batch], before)
         bench.engine.model.exact = True

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from potluck.decoder import attention
+from potluck.decoder import attention, matrix
 from potluck.decoder.matrix import Matrix
 from potluck_policy_server.backbones.base import LETTERS, WORDS
 from potluck_policy_server.lm import check
@@ -77,7 +77,7 @@ def test_rows_that_depend_on_each_other_are_found_at_load(backbone, monkeypatch,
     assert check.independent(packed)
     if fault == "product":
         honest = Matrix.product
-        monkeypatch.setattr(Matrix, "product", lambda self, x: honest(self, x) + 1e-6 * x.shape[0])
+        monkeypatch.setattr(Matrix, "product", lambda self, x, onto=None: honest(self, x, onto) + 1e-6 * x.shape[0])
     else:
         monkeypatch.setattr(attention, "_exact", _padding_is_seen)
     with torch.inference_mode():
@@ -93,11 +93,18 @@ def _padding_is_seen(grid, k, v, mask, heads):
 
 def test_products_of_few_rows_round_like_those_of_many():
     torch.manual_seed(0)
-    weight, x = torch.randn(96, 64), torch.randn(40, 64)
-    for matrix in (Matrix(weight), Matrix(weight, pack=True)):
-        whole = matrix.product(x)
-        assert all(torch.equal(matrix.product(x[3 : 3 + n]), whole[3 : 3 + n]) for n in range(1, 9))
-    torch.testing.assert_close(Matrix(weight, pack=True).product(x), functional.linear(x, weight), rtol=0, atol=1e-4)
+    for size in (96, matrix.LARGE // 64):  # small ones as they are, large ones in oneDNN's layout
+        weight, x, bias = torch.randn(size, 64), torch.randn(40, 64), torch.randn(size)
+        base = torch.randn(40, size)
+        for one in (Matrix(weight), Matrix(weight, pack=True), Matrix(weight, bias, pack=True)):
+            for onto in (None, base):
+                whole = one.product(x, onto)
+                for n in range(1, 9):
+                    rows = slice(3, 3 + n)
+                    found = one.product(x[rows], None if onto is None else onto[rows])
+                    assert torch.equal(found, whole[rows])
+        wanted = base + functional.linear(x, weight, bias)
+        torch.testing.assert_close(Matrix(weight, bias, pack=True).product(x, base), wanted, rtol=0, atol=1e-4)
 
 
 def test_bfloat16_products_are_those_of_the_same_numbers():

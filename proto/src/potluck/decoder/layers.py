@@ -32,7 +32,7 @@ class Angles:
         cos, sin = self._table
         if longest >= cos.shape[0]:
             self._table = cos, sin = self._computed(1 << (longest + 1).bit_length())
-        return cos[positions_T], sin[positions_T]
+        return cos.index_select(0, positions_T), sin.index_select(0, positions_T)
 
     def _computed(self, length: int) -> tuple[Tensor, Tensor]:
         """transformers repeats them in both halves."""
@@ -79,27 +79,28 @@ def project(
 def finish(decoder: Decoder, number: int, h: Tensor, mixed: Tensor, groups: Sequence[Group]) -> Finished:
     """The layer's output for what entered it and what its attention mixed."""
     layer, first = decoder.layers[number], LINEARS * number
-    out, out_lows = apply(layer.out, first + 1, mixed, groups)
-    middle = out.add_(h)
+    middle, out_lows = apply(layer.out, first + 1, mixed, groups, h)
     both, both_lows = apply(layer.gate_up, first + 2, norm(middle, layer.post_norm, decoder.eps), groups)
     gate, up = both.chunk(2, dim=-1)
-    down, down_lows = apply(layer.down, first + 3, functional.silu(gate).mul_(up), groups)
-    return Finished(down.add_(middle), middle, both, (out_lows, both_lows, down_lows))
+    out, down_lows = apply(layer.down, first + 3, functional.silu(gate).mul_(up), groups, middle)
+    return Finished(out, middle, both, (out_lows, both_lows, down_lows))
 
 
 def norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """x / sqrt(mean(x^2) + eps) * weight over the last axis, statistics in float32."""
     if x.dtype is torch.float32:
-        return functional.rms_norm(x, list(x.shape[-1:]), weight, eps)
+        length: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        unit = x * length.square_().mul_(1 / x.shape[-1]).add_(eps).rsqrt_()
+        return unit if weight is None else unit.mul_(weight)
     wide = functional.rms_norm(x.float(), list(x.shape[-1:]), None, eps).to(x.dtype)
     return wide if weight is None else weight * wide
 
 
 def _turn(x: Tensor, head_norm: Tensor | None, eps: float, cos: Tensor, sin: Tensor) -> None:
     """Norm per head, where there is one, and rotary positions, in place; x is [T, heads, head_dim]."""
-    wide = x if head_norm is None else norm(x, None, eps) * head_norm
-    left, right = wide.chunk(2, dim=-1)
-    half = x.shape[-1] // 2
-    turned = torch.addcmul(left * cos, right, sin, value=-1)
-    x[..., half:] = torch.addcmul(right * cos, left, sin)
-    x[..., :half] = turned
+    wide = x.clone() if head_norm is None else norm(x, head_norm, eps)
+    (left, right), half = wide.chunk(2, dim=-1), x.shape[-1] // 2
+    halves = (*x.shape[:-1], 2, half)
+    torch.mul(wide.view(halves), cos[:, :, None], out=x.view(halves))
+    x[..., :half].addcmul_(right, sin, value=-1)
+    x[..., half:].addcmul_(left, sin)

@@ -1,10 +1,11 @@
 """A weight matrix laid out for products x W^T whose rows do not depend on each other.
 
-On a CPU in float32 the matrix is kept in oneDNN's blocked layout: some 10 % faster than the plain product, and a row's
-bits are the same whatever other rows are multiplied with it. The plain product keeps that promise from four rows on
-(below, BLAS takes other kernels), so fewer rows are padded. bfloat16 weights on a CPU without bfloat16 instructions are
-packed as the same numbers in float32: torch would emulate the product at a sixth of the speed. Whether rows are really
-independent is asked of every backbone at load (check.py).
+On a CPU in float32 a large matrix is kept in oneDNN's blocked layout: some 10 % faster than the plain product, and a
+row's bits are the same whatever other rows are multiplied with it. A call costs some 70 us, and 1 ms for each new
+number of rows, so matrices of fewer than `LARGE` numbers, a small base's and LoRA's, are multiplied as they are. The
+plain product keeps rows apart from four rows on (below, BLAS takes other kernels), so fewer rows are padded. bfloat16
+weights on a CPU without bfloat16 instructions are kept as the same numbers in float32: torch would emulate the product
+at a sixth of the speed. Whether rows are really independent is asked of every backbone at load (check.py).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ _ONEDNN: Any = torch.ops.mkldnn
 _BACKEND: Any = torch.backends.mkldnn
 FEWEST_ROWS = 4
 """Below this many rows the plain product takes kernels that round in another order."""
+LARGE = 1 << 18
 
 
 class Matrix:
@@ -26,31 +28,40 @@ class Matrix:
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, pack: bool = False) -> None:
         self.shape = weight.shape
-        self._dtype = weight.dtype
-        self._bias = bias
+        self._dtype = self._kind = weight.dtype
         self._packed: Tensor | None = None
-        self._plain: Tensor | None = weight
         if pack and (kind := packable(weight)) is not None:
-            self._packed = _ONEDNN._reorder_linear_weight(weight.to(kind).contiguous(), 64)
-            self._kind, self._plain = kind, None
-            self._bias = None if bias is None else bias.to(kind)
+            self._kind = kind
+            if weight.numel() >= LARGE:
+                self._packed = _ONEDNN._reorder_linear_weight(weight.to(kind).contiguous(), 64)
+        self._turned = None if self._packed is not None else weight.to(self._kind).t()
+        self._bias = None if bias is None else bias.to(self._kind)
 
     @property
     def size(self) -> int:
         """Bytes of its own."""
-        kind = self._dtype if self._packed is None else self._kind
-        return int(self.shape.numel()) * kind.itemsize
+        return int(self.shape.numel()) * self._kind.itemsize
 
-    def product(self, x: Tensor) -> Tensor:
-        """[rows, in] -> [rows, out] in the weight's type."""
-        if self._packed is not None:
-            y = _packed_product(x.to(self._kind), self._packed, self._bias)
-            return y.to(self._dtype)
-        assert self._plain is not None
+    def product(self, x: Tensor, onto: Tensor | None = None) -> Tensor:
+        """[rows, in] -> [rows, out] in the weight's type, added to `onto` if it is given, which stays as it is."""
+        if self._turned is None or self._kind is not self._dtype or (onto is not None and self._bias is not None):
+            y = self._product(x.to(self._kind), None).to(self._dtype)
+            return y if onto is None else y.add_(onto)
+        return self._product(x, onto)
+
+    def _product(self, x: Tensor, onto: Tensor | None) -> Tensor:
+        if self._turned is None:
+            y: Tensor = _ONEDNN._linear_pointwise(x.contiguous(), self._packed, self._bias, "none", [], "")
+            return y
         short = FEWEST_ROWS - x.shape[0]
-        if short <= 0:
-            return functional.linear(x, self._plain, self._bias)
-        return functional.linear(functional.pad(x, (0, 0, 0, short)), self._plain, self._bias)[: x.shape[0]]
+        if short > 0:
+            return self._product(_padded(x, short), None if onto is None else _padded(onto, short))[: x.shape[0]]
+        start = self._bias if onto is None else onto
+        return torch.mm(x, self._turned) if start is None else torch.addmm(start, x, self._turned)
+
+
+def _padded(x: Tensor, rows: int) -> Tensor:
+    return functional.pad(x, (0, 0, 0, rows))
 
 
 def packable(weight: Tensor) -> torch.dtype | None:
@@ -67,8 +78,3 @@ def native_bfloat16() -> bool:
     """True where the CPU multiplies bfloat16 itself."""
     able: Any = torch.cpu.get_capabilities()
     return bool(able.get("avx512_bf16") or able.get("amx_bf16") or able.get("arm_bf16") or able.get("bf16"))
-
-
-def _packed_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    y: Tensor = _ONEDNN._linear_pointwise(x.contiguous(), weight, bias, "none", [], "")
-    return y

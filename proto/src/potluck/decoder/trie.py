@@ -12,6 +12,7 @@ be ended by a terminator first, so leaves never lie inside.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -47,10 +48,15 @@ class Trie:
     """The distinct first tokens of the labels."""
 
 
+def starts(paths: Sequence[Path]) -> set[Path]:
+    """Those of distinct paths that are the start of another: in order, such a path stands right before one."""
+    return {a for a, b in itertools.pairwise(sorted(paths)) if a == b[: len(a)]}
+
+
 @lru_cache(maxsize=4096)
 def build(paths: tuple[Path, ...]) -> Trie:
     """The trie of distinct paths, none of which is the start of another. Raises ValueError otherwise."""
-    if any(a == b[: len(a)] for i, a in enumerate(paths) for j, b in enumerate(paths) if i != j):
+    if len(set(paths)) < len(paths) or starts(paths):
         raise ValueError("a label's token path is the start of another's")
     children: dict[Path, list[int]] = {}
     for path in paths:

@@ -78,16 +78,23 @@ def attach(decoder: Decoder, digest: str, pairs: Mapping[str, Pair], merge: bool
     return Weights(merged=merged, digest=digest, lowest=lowest)
 
 
-def apply(linear: Linear, index: int, x: Tensor, groups: Sequence[Group]) -> tuple[Tensor, Lows]:
-    """The stacked linear number `index` for rows that are grouped by adapter."""
+def apply(
+    linear: Linear, index: int, x: Tensor, groups: Sequence[Group], onto: Tensor | None = None
+) -> tuple[Tensor, Lows]:
+    """The stacked linear number `index` for rows that are grouped by adapter, added to `onto` if it is given."""
     if all(group.weights.merged is None for group in groups):
-        y = linear.matrix.product(x)
+        y = linear.matrix.product(x, onto)
         return y, tuple(
             None if group.weights.deltas is None else add_delta(y, x, group, group.weights.deltas[index])
             for group in groups
         )
-    parts = [_whole(group.weights, linear, index).product(x[group.start : group.end]) for group in groups]
-    return parts[0] if len(parts) == 1 else torch.cat(parts), (None,) * len(groups)
+    if len(groups) == 1:
+        return _whole(groups[0].weights, linear, index).product(x, onto), (None,)
+    parts = []
+    for weights, start, end in groups:
+        own = None if onto is None else onto[start:end]
+        parts.append(_whole(weights, linear, index).product(x[start:end], own))
+    return torch.cat(parts), (None,) * len(groups)
 
 
 def _whole(weights: Weights, linear: Linear, index: int) -> Matrix:
@@ -100,7 +107,7 @@ def add_delta(y: Tensor, x: Tensor, group: Group, delta: Delta | None) -> Tensor
         return None
     rows = slice(group.start, group.end)
     low = delta.a.product(x[rows])
-    y[rows].add_(delta.b.product(low))
+    y[rows] = delta.b.product(low, y[rows])
     return low
 
 

@@ -86,9 +86,10 @@ class PackedEngine:
         layers = len(model.decoder.layers)
         self.beginnings = Beginnings(options.reuse_bytes, layers, model.width, model.dtype, model.device)
 
-    @torch.inference_mode()
     def ready(self, adapter: Adapter | None) -> None:
-        self._attached(adapter)
+        if adapter is not None and adapter.digest not in self._weights:
+            with torch.inference_mode():
+                self._attached(adapter)
 
     @torch.inference_mode()
     def hidden(self, jobs: Sequence[Job]) -> list[Hidden]:

@@ -48,12 +48,9 @@ class Reader:
         paths = [self._label(label) for label in labels]
         if len(set(paths)) < len(paths):
             raise LabelsUnsupported(f"two of the labels {', '.join(labels)} read the same to this tokenizer")
-        starts = [
-            any(path == other[: len(path)] for j, other in enumerate(paths) if i != j) for i, path in enumerate(paths)
-        ]
-        if any(starts):
-            paths = [self._label(f"{label}{self._terminator}") if s else p
-                     for label, s, p in zip(labels, starts, paths, strict=True)]  # fmt: skip
+        if starts := trie.starts(paths):
+            paths = [self._label(f"{label}{self._terminator}") if path in starts else path
+                     for label, path in zip(labels, paths, strict=True)]  # fmt: skip
         try:
             trie.build(tuple(paths))
         except ValueError:

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from potluck.decoder import masks
 from potluck.decoder.architecture import Decoder
@@ -108,7 +109,7 @@ class PackedDecoder:
     def trunk(self, ids: Sequence[int], layers: int) -> Trunk:
         """A text through the lowest layers of the frozen base."""
         batch = self._batch([Row(FROZEN, (), tuple(ids), NO_LABELS, ())])
-        states = self._layers(0, layers, self.decoder.embed[batch.tokens], batch)
+        states = self._layers(0, layers, functional.embedding(batch.tokens, self.decoder.embed), batch)
         return Trunk(batch.cache[:layers, : len(ids)].clone(), states)
 
     def prefix(self, ids: Sequence[int], weights: Weights, trunk: Trunk | None = None) -> Tensor:
@@ -125,7 +126,7 @@ class PackedDecoder:
         return Output(states, batch.served, batch.cache.view(len(self.decoder.layers), len(rows), -1, self.width))
 
     def _run(self, batch: Batch, first: int = 0, states: Tensor | None = None) -> Tensor:
-        h = self.decoder.embed[batch.tokens] if states is None else states
+        h = functional.embedding(batch.tokens, self.decoder.embed) if states is None else states
         h = self._layers(first, len(self.decoder.layers) - 1, h, batch)
         h = self._last(len(self.decoder.layers) - 1, h, batch)
         return norm(h, self.decoder.final_norm, self.decoder.eps)
@@ -140,8 +141,9 @@ class PackedDecoder:
         q, kv = self._attended(number, h, batch)
         if not len(batch.reads):
             return h[:0]
-        mixed = attend(q[batch.reads], kv, batch.read_view, self.heads, self.exact)
-        return finish(self.decoder, number, h[batch.reads], mixed, batch.read_groups).out
+        q, h = q.index_select(0, batch.reads), h.index_select(0, batch.reads)
+        mixed = attend(q, kv, batch.read_view, self.heads, self.exact)
+        return finish(self.decoder, number, h, mixed, batch.read_groups).out
 
     def _attended(self, number: int, h: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Queries of all rows [rows, heads * dim], and the layer's keys and values, those of all rows stored."""
