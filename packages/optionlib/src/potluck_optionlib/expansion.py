@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from potluck_optionlib.contracts import NO_PATH, Aim, Contract, Enter, Reach, Stand
@@ -80,7 +79,7 @@ class Expansion:
             return [0] * len(instances)
         pose, field = self._grid.pose(self._world.pose(agent)), self._field(agent)
         if isinstance(executor, Aim):
-            if executor.distances is not None and field is self._open:
+            if executor.distances is not None and field is self._grid.open:
                 return executor.distances(self._world, agent, instances)
             return [self._aimed(agent, instance, executor, pose, field)[0] for instance in instances]
         if isinstance(executor, Enter):
@@ -145,17 +144,12 @@ class Expansion:
         """The tables for an agent, agents that never move being closed cells."""
         closed = self._world.closed()
         if not self.still:
-            return self._grid.field(closed) if closed else self._open
+            return self._grid.field(closed) if closed else self._grid.open
         poses = (self._world.pose(seat) for seat in self.still if seat != agent and not self._world.away(seat))
         shut = {(pose.x, pose.y) for pose in poses}.union(closed)
         if self._narrowed is None or self._narrowed.closed != shut:
             self._narrowed = self._grid.field(shut)
         return self._narrowed
-
-    @cached_property
-    def _open(self) -> Field:
-        """The tables with nothing closed."""
-        return self._grid.field()
 
     def _target(self, instance: Instance) -> int | None:
         """Index of the target's cell, however it is written; None off the map. Raises ValueError for no cell."""

@@ -193,4 +193,4 @@ class JointSteps(OptionGame):
             activity = _WAIT
         else:
             activity = _BLOCKED
-        return _new(AgentStep, (pose.x, pose.y, pose.facing, primitive, world.held(seat), activity))
+        return _new(AgentStep, (*pose, primitive, world.held(seat), activity))

@@ -83,9 +83,9 @@ class CleanUp(Commons):
 
     def steps_to_dirt(self, agent: int, instances: Sequence[Instance]) -> list[int]:
         """Steps and turns to the first of those poses."""
-        state, soonest, cells = self._state or self.state, self.ground.soonest, self.ground.cell_of
-        stance, dirt = state.sights[agent].stance, state.dirt
-        return [soonest(stance, cells[instance[1]], dirt) for instance in instances]
+        state, cells = self._state or self.state, self.ground.cell_of
+        targets = [cells[instance[1]] for instance in instances]
+        return self.ground.soonest(state.sights[agent].stance, targets, state.dirt)
 
     def area(self, agent: int, instance: Instance) -> frozenset[Cell]:
         """The cells of the stretch that an instance is about."""
@@ -121,15 +121,14 @@ class CleanUp(Commons):
         name, target = instance.option, instance.target
         if not target:
             return _WAIT
-        if name in (EAT, CLEAN):
+        if name in (EAT, CLEAN) or name in self.going:
             return self.looks(agent, (instance,))[0]
-        if name in self.going:
-            place = self._areas[target]
-            return _going(name, place.name, target, self._drawn(agent, name, place))
         return Look(f"zap {target}", name, -50.0)
 
     def looks(self, agent: int, instances: Sequence[Instance]) -> Sequence[Look]:
         name = instances[0].option
+        if name in self.going:
+            return self._drawing(agent, name, instances)
         if name not in (EAT, CLEAN):
             return [self.look(agent, instance) for instance in instances]
         (x, y), eager = self.cell(agent), self._eager(agent, name)
@@ -154,12 +153,16 @@ class CleanUp(Commons):
     def _eager(self, agent: int, name: str) -> float:
         return (60.0 if name == CLEAN else 40.0) if self._cleans(agent) else (60.0 if name == EAT else 20.0)
 
-    def _drawn(self, agent: int, name: str, place: Place) -> float:
-        towards = TO_RIVER if self._cleans(agent) else TO_ORCHARD
-        sight, cells = (self._state or self.state).sights[agent], self._stretches[place.name]
-        things = (sight.dirt if name == TO_RIVER else sight.apples) & cells
-        unseen = (cells & ~sight.seen).bit_count()
-        return (15.0 if name == towards else 5.0) + min(things.bit_count() + unseen, 9)
+    def _drawing(self, agent: int, name: str, instances: Sequence[Instance]) -> Sequence[Look]:
+        """How stretches look: the more, the more there may be in them."""
+        sight = (self._state or self.state).sights[agent]
+        towards = 15.0 if name == (TO_RIVER if self._cleans(agent) else TO_ORCHARD) else 5.0
+        maybe = ~sight.seen | (sight.dirt if name == TO_RIVER else sight.apples)
+        looks = []
+        for _, target in instances:
+            place, cells = self._stretches[target]
+            looks.append(_going(name, place, target, towards + min((maybe & cells).bit_count(), 9)))
+        return looks
 
     def _cleans(self, agent: int) -> bool:
         known, share = self._remembered_dirt(agent)
@@ -231,9 +234,10 @@ def _split(here: Ground, name: str, cells: frozenset[Cell]) -> tuple[Place, ...]
 
 
 @lru_cache(maxsize=1)
-def _masks() -> Mapping[str, int]:
+def _masks() -> Mapping[str, tuple[str, int]]:
+    """By text: name and cells of each stretch."""
     here = ground(SUBSTRATE)
-    return {place.name: here.mask(place.cells) for places in stretches(SUBSTRATE) for place in places}
+    return {place.text: (place.name, here.mask(place.cells)) for places in stretches(SUBSTRATE) for place in places}
 
 
 _WAIT = Look("wait a moment", "", 1.0)

@@ -49,6 +49,8 @@ class State(NamedTuple):
     """Others zapped out, by agent."""
     cleaners: Mapping[Cell, int]
     """Who cleaned what in the last step."""
+    poses: tuple[Pose, ...]
+    """By agent; while it is away, where it stood."""
 
 
 class Commons(World):
@@ -111,7 +113,8 @@ class Commons(World):
                 Sight((0, 0, 0), away=True) if s is None else looked(Sight(s), s, ground.view(s), apples, dirt)
                 for s in frame.poses
             )
-            self._state = State(frame, apples, dirt, sights, none, none, none, {})
+            poses = tuple(ground.poses[sight.stance] for sight in sights)
+            self._state = State(frame, apples, dirt, sights, none, none, none, {}, poses)
         return self._state
 
     def state_bytes(self) -> bytes:
@@ -127,7 +130,7 @@ class Commons(World):
     # Agents
 
     def pose(self, agent: int) -> Pose:
-        return self.ground.poses[(self._state or self.state).sights[agent].stance]
+        return (self._state or self.state).poses[agent]
 
     def away(self, agent: int) -> bool:
         return (self._state or self.state).sights[agent].away
@@ -205,12 +208,16 @@ class Commons(World):
         if frame.dirt is not state.frame.dirt:
             for cell in frame.dirt ^ state.frame.dirt:
                 dirt ^= bit[cell]
-        sights = tuple(
-            [
-                gone(sight) if stance is None else looked(sight, stance, view(stance), apples, dirt)
-                for sight, stance in zip(state.sights, frame.poses, strict=True)
-            ]
-        )
+        changed = apples ^ state.apples | dirt ^ state.dirt
+        sights = []
+        for sight, stance in zip(state.sights, frame.poses, strict=True):
+            if stance is None:
+                sights.append(gone(sight))
+            elif stance == sight.stance and not sight.away and not changed & sight.view:
+                sights.append(sight)
+            else:
+                sights.append(looked(sight, stance, view(stance), apples, dirt))
+        poses = self.ground.poses
         eaten, cleaned, zapped, cleaners = state.eaten, state.cleaned, state.zapped, {}
         for event in frame.events:
             if event.kind == "eat":
@@ -220,7 +227,17 @@ class Commons(World):
                 cleaners[event.x, event.y] = event.agent
             elif event.kind == "zap":
                 zapped = _counted(zapped, event.agent)
-        return State(frame, apples, dirt, sights, eaten, cleaned, zapped, cleaners)
+        return State(
+            frame,
+            apples,
+            dirt,
+            tuple(sights),
+            eaten,
+            cleaned,
+            zapped,
+            cleaners,
+            tuple([poses[sight.stance] for sight in sights]),
+        )
 
 
 def eating() -> Contract[Commons]:

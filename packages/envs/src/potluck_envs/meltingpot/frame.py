@@ -81,6 +81,8 @@ class Frames:
         self._stances = [(x, y, facing) for x, y in self._cells for facing in range(4)]
         self._apples: set[Cell] = set()
         self._dirt: set[Cell] = set()
+        self._changed: set[int] = set()
+        """Kinds of things that have come or gone in a step."""
         self._last: Frame | None = None
 
     def begin(self, change: Change) -> Frame:
@@ -97,8 +99,10 @@ class Frames:
     def _frame(self, step: int, change: Change, apples: frozenset[Cell], dirt: frozenset[Cell]) -> Frame:
         events: tuple[Event, ...] = ()
         if change.news:
+            self._changed = set()
             events = self._events(change.news)
-            apples, dirt = frozenset(self._apples), frozenset(self._dirt)
+            apples = frozenset(self._apples) if APPLE in self._changed else apples
+            dirt = frozenset(self._dirt) if DIRT in self._changed else dirt
         beams = change.beams
         self._last = Frame(
             step,
@@ -149,11 +153,13 @@ class Frames:
         place, item, reward = ("orchard", "apple", 1.0) if thing == APPLE else ("river", "dirt", 0.0)
         events.append(Event(name, agent, item, place, x, y, reward=reward))
         (self._apples if thing == APPLE else self._dirt).discard((x, y))
+        self._changed.add(thing)
         self._turn(events, cell, EMPTY, now)
 
     def _turn(self, events: list[Event], cell: int, was: int, now: int) -> None:
         if was == now:
             return
+        self._changed |= {was, now}
         x, y = at = self._cells[cell]
         if was == APPLE:
             self._apples.discard(at)

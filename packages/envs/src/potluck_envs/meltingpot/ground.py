@@ -157,31 +157,40 @@ class Ground:
 
     def shots(self, stance: Stance, target: Cell) -> Iterator[Shot]:
         """Every pose from which a beam can get to a cell, the soonest first for an agent that stands here."""
-        aims, at = self._aims_from(stance, target)
+        x, y, facing = stance
+        aims, row = self._aims_from(self._index[x, y], target)
+        at = (row * len(FACINGS) + facing) * len(aims.shots)
         return map(aims.shots.__getitem__, aims.order[at : at + len(aims.shots)])
 
-    def soonest(self, stance: Stance, target: Cell, blocking: int) -> int:
-        """Steps and turns to the first pose from which a beam gets to a cell with others blocking its rays, or FAR."""
-        aims, at = self._aims_from(stance, target)
-        before = aims.before
-        for place, number in enumerate(aims.order[at : at + len(before)], at):
-            if not before[number] & blocking:
-                return aims.steps[place] if aims.steps[place] < _MOST else FAR
-        return FAR
-
-    def _aims_from(self, stance: Stance, target: Cell) -> tuple[_Aims, int]:
-        """The shots at a cell, and where their order for a stance begins."""
+    def soonest(self, stance: Stance, targets: Iterable[Cell], blocking: int) -> list[int]:
+        """Steps and turns to the first pose from which a beam gets to each cell past what blocks its rays, or FAR."""
         x, y, facing = stance
+        cell, found = self._index[x, y], []
+        for target in targets:
+            aims, row = self._aims_from(cell, target)
+            before, order = aims.before, aims.order
+            at = (row * len(FACINGS) + facing) * len(before)
+            for place in range(at, at + len(before)):
+                if not before[order[place]] & blocking:
+                    found.append(aims.steps[place] if aims.steps[place] < _MOST else FAR)
+                    break
+            else:
+                found.append(FAR)
+        return found
+
+    def _aims_from(self, cell: int, target: Cell) -> tuple[_Aims, int]:
+        """The shots at a cell, and the row of their order for those in another, given by number."""
         aims = self._aims.get(target)
         if aims is None:
             if len(self._aims) >= _KEPT:
                 self._aims.clear()
             aims = self._aims[target] = _Aims(list(self._from_around(target)), self._index)
             aims.put_in_order(self._steps, np.flatnonzero(self._steps[self._index[target]] <= _AROUND))
-        cell = self._index[x, y]
-        if cell not in aims.rows:
+        row = aims.rows.get(cell)
+        if row is None:
             aims.put_in_order(self._steps, np.array([cell]))
-        return aims, (aims.rows[cell] * len(FACINGS) + facing) * len(aims.shots)
+            row = aims.rows[cell]
+        return aims, row
 
     def _from_around(self, target: Cell) -> Iterator[Shot]:
         for facing in range(len(FACINGS)):

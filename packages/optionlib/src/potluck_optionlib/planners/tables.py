@@ -281,6 +281,11 @@ class Grid:
             self._fields.popitem(last=False)
         return field
 
+    @cached_property
+    def open(self) -> Field:
+        """The tables with nothing closed, kept for good."""
+        return self.field()
+
     def successors(self, open_cells: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
         """[way, pose]: the pose after, under these open cells."""
         return np.where(open_cells[self.cell_of[self._entered]], self._entered, self._kept)

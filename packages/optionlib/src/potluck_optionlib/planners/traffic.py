@@ -79,7 +79,8 @@ def plan(grid: Grid, walkers: Sequence[Walker], closed: Collection[Cell] = (), d
     fixed = frozenset([i for i, walker in enumerate(walkers) if walker.wish is _FIXED])
     if len(fixed) == len(walkers):
         return Joint((STAY,) * len(walkers))
-    field = grid.field({grid.cell(walkers[i].pose) for i in fixed}.union(closed))
+    shut = {grid.cell(walkers[i].pose) for i in fixed}.union(closed)
+    field = grid.field(shut) if shut else grid.open
     if detour is None and (ways := _unhindered(field, walkers, len(grid.facings))):
         return Joint(ways)
     return _settled(_Step(grid, field, walkers), fixed, detour)
