@@ -12,7 +12,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM  # noqa: E402
 
 from potluck_trainer.config import LearnerConfig  # noqa: E402
 from potluck_trainer.errors import AgreementError, BackboneError, CheckpointError  # noqa: E402
-from potluck_trainer.learners import trie  # noqa: E402
+from potluck_trainer.learners import policies  # noqa: E402
 from potluck_trainer.learners.base import Sample  # noqa: E402
 from potluck_trainer.learners.lora import LoraTeam  # noqa: E402
 from potluck_trainer.learners.packing import microbatches, pack  # noqa: E402
@@ -228,7 +228,7 @@ def test_other_settings_cannot_load_an_adapter(make_team):
 def test_labels_must_differ_and_not_be_starts_of_others():
     for labels in (((1,), (1,)), ((1,), (1, 2))):
         with pytest.raises(BackboneError, match="letters scheme"):
-            trie.build(labels)
+            policies.trie_of(labels)
 
 
 def test_packing_sorts_by_prefix_and_length_and_masks_siblings():

@@ -11,11 +11,14 @@ torch = pytest.importorskip("torch")
 from peft import PeftModel  # noqa: E402
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM  # noqa: E402
 
+from potluck.decoder.architecture import Decoder  # noqa: E402
 from potluck_trainer.config import LearnerConfig  # noqa: E402
 from potluck_trainer.errors import BackboneError  # noqa: E402
 from potluck_trainer.learners.base import Sample  # noqa: E402
+from potluck_trainer.learners.layout import Text  # noqa: E402
 from potluck_trainer.learners.lora import LoraTeam  # noqa: E402
 from potluck_trainer.learners.packed_round import PackedRound  # noqa: E402
+from potluck_trainer.learners.passes import PackedDecoder, Pass  # noqa: E402
 
 BASE = "b" * 64
 TEMPERATURE = 0.9
@@ -24,7 +27,7 @@ FAMILIES = {
     "llama": (LlamaForCausalLM, LlamaConfig, {"hidden_size": 288, "intermediate_size": 320, "head_dim": 16}),
     "qwen3": (Qwen3ForCausalLM, Qwen3Config, {"hidden_size": 48, "intermediate_size": 64, "head_dim": 8}),
 }
-"""One wider than adapters are merged, one not."""
+"""The adapters of one are merged, the other's not."""
 LABELS = {
     "letters": ((11,), (12,), (13,), (14,), (15,)),
     "words": ((11,), (12, 13), (12, 14), (15, 16, 17), (15, 16, 18)),
@@ -33,6 +36,13 @@ LABELS = {
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def base(request, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "llama":
+            patch.setattr(Decoder, "merges", lambda self: False)
+        yield make_base(request, tmp_path_factory)
+
+
+def make_base(request, tmp_path_factory):
     kind, config, sizes = FAMILIES[request.param]
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp(request.param)
@@ -56,11 +66,17 @@ def decisions(scheme, count=7):
     out = []
     for n in range(count):
         labels = tuple(LABELS[scheme][k] for k in rng.permutation(5)[: int(rng.integers(2, 6))])
-        suffix = tuple(int(t) for t in rng.integers(20, 60, rng.integers(3, 9)))
+        # Some of them begin alike.
+        suffix = (*range(31, 31 + n % 6), *(int(t) for t in rng.integers(20, 60, rng.integers(3, 9))))
         prefix = tuple(range(20, 30)) if n % 3 else (5, 6, 7)
         index, old = int(rng.integers(len(labels))), float(-np.log(len(labels)))
         out.append(Sample(n % 4, index, old, float(rng.normal()), prefix=prefix, suffix=suffix, labels=labels))
     return out
+
+
+def distinct(samples):
+    """How many tokens are left when neighbours' common beginnings stand there once."""
+    return len({(s.prefix, s.suffix[: k + 1]) for s in samples for k in range(len(s.suffix))})
 
 
 def naive_logp(model, sample):
@@ -130,7 +146,7 @@ def distance(ours, theirs):
 )
 def test_gradients_are_those_of_the_naive_loop(base, scheme, changes, tmp_path, monkeypatch):
     team = make_team(base, **changes)
-    assert team._learners["a"]._menus.packs
+    assert team._learners["a"]._menus.reader
     samples = decisions(scheme)
     theirs = naive_gradients(team, base, samples, tmp_path)
     assert distance(our_gradients(team, samples, monkeypatch), theirs) < 1e-5
@@ -148,21 +164,36 @@ def test_the_trunk_runs_once_a_round(base, monkeypatch):
     """Not again in later epochs, nor for the frozen reference."""
     seen = []
     team = make_team(base, top_layers=1, epochs=3, minibatch=3, microbatch=2)
-    packed = team._learners["a"]._menus._reader.packed
-    climb = type(packed).climb
+    climb = Pass.climb
 
-    def watched(self, h, laid, layers, keys=None):
+    def watched(self, h, layers, keys=None):
         if 0 in layers:
             seen.append(len(h))
-        return climb(self, h, laid, layers, keys)
+        return climb(self, h, layers, keys)
 
-    monkeypatch.setattr(type(packed), "climb", watched)
-    samples = decisions("letters")
+    monkeypatch.setattr(Pass, "climb", watched)
+    samples = [replace(s, suffix=(20 + n, *s.suffix)) for n, s in enumerate(decisions("letters"))]
     assert team.update("a", samples, 0).steps == 9
     assert sum(seen) == sum(len(s.suffix) for s in samples) + sum(len(p) for p in {s.prefix for s in samples})
     seen.clear()
     team.update("a", samples, 1)
     assert sum(seen) == sum(len(s.suffix) for s in samples)
+
+
+def test_common_beginnings_are_computed_once_a_pass(base, monkeypatch):
+    seen = []
+    team, samples = make_team(base, beta=0.0), decisions("letters", 20)
+    begin = PackedDecoder.begin
+
+    def watched(self, texts, *rest, **keywords):
+        found = begin(self, texts, *rest, **keywords)
+        if texts[0].reads:
+            seen.append(len(found.laid.ids_T))
+        return found
+
+    monkeypatch.setattr(PackedDecoder, "begin", watched)
+    team.update("a", samples, 0)
+    assert sum(seen) == distinct(samples) < 0.9 * sum(len(s.suffix) for s in samples)
 
 
 def test_adapters_on_upper_layers_say_so_in_their_config_and_nowhere_else(base):
@@ -177,33 +208,32 @@ def test_adapters_on_upper_layers_say_so_in_their_config_and_nowhere_else(base):
 def test_less_memory_makes_smaller_passes_and_the_same_update(base):
     samples = decisions("letters", 40)
     team = make_team(base)
-    rounds = team._learners["a"]._menus.open(samples, keep=False)
+    rounds = team._learners["a"]._menus.open(samples)
     passes = rounds.microbatches(range(40), 64, 20 * team._learners["a"]._menus.kept_bytes())
     assert sorted(n for rows in passes for n in rows) == list(range(40))
-    assert max(sum(len(samples[n].suffix) for n in rows) for rows in passes) <= 20
+    assert max(distinct([samples[n] for n in rows]) for rows in passes) <= 20
     assert len(rounds.microbatches(range(40), 64, 1)) == 40
-    assert len(rounds.microbatches(range(40), 64, 1 << 30)) == 2
+    assert len(rounds.microbatches(range(40), 64, 1 << 30)) == 1
 
 
 def test_what_is_kept_is_told_about_right(base):
-    """The estimate that bounds passes, beside what autograd really keeps."""
-    team = make_team(base)
-    samples = [replace(s, prefix=()) for s in decisions("letters", 12)]
+    """The estimate that bounds passes, beside the tape."""
+    team, samples = make_team(base), decisions("letters", 12)
+    packed, own = team._learners["a"]._menus.reader.packed, team._learners["a"]._menus.reader.attached()
+    run = packed.begin([Text(0, -1, s.suffix, reads=(0,)) for s in samples], [], [own], keep=True)
+    with torch.no_grad():
+        run.read(run.climb(run.embed(), range(2)))
     held = {}
-
-    def note(tensor):
-        storage = tensor.untyped_storage()
-        held[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    frozen_bytes = {p.untyped_storage().data_ptr() for p in team._learners["a"]._model.parameters()}
-    taken = team._learners["a"]._menus.open(samples, keep=False)
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        kept = taken.logp(range(12))
-    assert kept.requires_grad
-    tokens = sum(len(s.suffix) for s in samples)
-    real = sum(size for place, size in held.items() if place not in frozen_bytes) / tokens
+    for tensor in tensors(run._tape):
+        held[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+    real = sum(held.values()) / len(run.laid.ids_T)
     assert 0.4 < team._learners["a"]._menus.kept_bytes() / real < 2.5
+
+
+def tensors(kept):
+    if isinstance(kept, torch.Tensor):
+        return [kept]
+    return [one for part in kept for one in tensors(part)] if isinstance(kept, list | tuple) else []
 
 
 @pytest.mark.parametrize("scheme", LABELS)
@@ -211,16 +241,16 @@ def test_menus_of_one_item_are_certain_and_not_read(base, scheme, monkeypatch):
     """They keep their place and their weight in the mean, and cost nothing."""
     team, samples = make_team(base), decisions(scheme)
     certain = [replace(one, labels=one.labels[:1], index=0, logprob=0.0) for one in samples[:3]]
-    read, plain = [], PackedRound.read
+    read, begin = [], PackedDecoder.begin
 
-    def counted(self, rows, *rest):
-        read.extend(rows)
-        return plain(self, rows, *rest)
+    def counted(self, texts, *rest, **keywords):
+        read.extend(text.ids for text in texts if text.reads)
+        return begin(self, texts, *rest, **keywords)
 
-    monkeypatch.setattr(PackedRound, "read", counted)
+    monkeypatch.setattr(PackedDecoder, "begin", counted)
     mixed = [certain[0], *samples[3:5], certain[1], samples[5], certain[2]]
     found, alone = team.logp("a", mixed), team.logp("a", [*samples[3:5], samples[5]])
-    assert sorted(read) == [0, 1, 1, 2, 2, 4], "rows 0, 3 and 5 of the mixed ones are certain"
+    assert sorted(read) == sorted(2 * [samples[n].suffix for n in (3, 4, 5)])
     np.testing.assert_allclose(np.exp(found[[1, 2, 4]]), np.exp(alone[:, : found.shape[1]]), atol=1e-6)
     assert found[[0, 3, 5], 0].tolist() == [0, 0, 0]
     assert np.isneginf(found[[0, 3, 5], 1:]).all()

@@ -132,10 +132,17 @@ def _delta(linear: Linear, pairs: Mapping[int, Pair]) -> Delta | None:
     return Delta(Matrix(torch.cat([pair.a for pair in pairs.values()]), pack=True), Matrix(b, pack=True))
 
 
-def _merge(linear: Linear, pairs: Mapping[int, Pair]) -> Matrix:
-    if not pairs:
-        return linear.matrix
+def merged_weight(linear: Linear, pairs: Mapping[str, Pair]) -> Tensor:
+    """The stacked weight with an adapter added, in new memory; pairs are named by module."""
+    return _merged(linear, _pairs(linear, pairs))
+
+
+def _merged(linear: Linear, pairs: Mapping[int, Pair]) -> Tensor:
     weight = linear.weight.clone()
     for start, pair in pairs.items():
         weight[start : start + pair.b.shape[0]].addmm_(pair.b, pair.a)
-    return Matrix(weight, linear.bias, pack=True)
+    return weight
+
+
+def _merge(linear: Linear, pairs: Mapping[int, Pair]) -> Matrix:
+    return Matrix(_merged(linear, pairs), linear.bias, pack=True) if pairs else linear.matrix

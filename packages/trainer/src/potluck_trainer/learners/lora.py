@@ -26,10 +26,10 @@ from safetensors.torch import save as save_tensors
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
+from potluck.decoder import architecture
 from potluck_trainer import losses
 from potluck_trainer.config import LearnerConfig
 from potluck_trainer.errors import BackboneError, CheckpointError, IsolationError
-from potluck_trainer.learners import frozen
 from potluck_trainer.learners.base import (
     Adapter,
     GoOn,
@@ -44,7 +44,7 @@ from potluck_trainer.learners.base import (
     minibatches,
 )
 from potluck_trainer.learners.menu_model import MenuModel, MenuRound
-from potluck_trainer.learners.packed_decoder import PackedDecoder
+from potluck_trainer.learners.passes import PackedDecoder
 from potluck_trainer.learners.weights import canonical
 from potluck_trainer.losses import Floats, LossTerms
 
@@ -71,7 +71,7 @@ class LoraTeam:
         causal: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=DTYPES[config.dtype])
         causal.requires_grad_(False)
         causal = causal.to(config.device)
-        packed = PackedDecoder(frozen.take(causal)) if frozen.is_plain(causal) else None
+        packed = PackedDecoder(architecture.take(causal)) if architecture.is_plain(causal) else None
         self._learners = {
             agent: LoraLearner(_over_shared_base(causal), packed, agent, base_digest, config, temperature, seed)
             for agent in agents
@@ -130,7 +130,7 @@ class LoraLearner:
         torch.set_num_threads(config.threads)
         menu = max(sample.size for sample in samples)
         episode_N, index_N, old_logp_N, advantage_N = columns(samples)
-        taken = self._menus.open(samples, keep=config.epochs > 1 or config.beta > 0)
+        taken = self._menus.open(samples)
         ref_NM = self._reference(taken, len(samples), menu, go_on) if config.beta else None
         first: LossTerms | None = None
         last, agreement, grad_norm, steps = LossTerms(), 0.0, 0.0, 0
@@ -191,7 +191,7 @@ class LoraLearner:
     def logp(self, samples: Sequence[Sample]) -> Floats:
         """Menu log-probabilities of the present weights."""
         out_NM = np.full((len(samples), max(sample.size for sample in samples)), -np.inf)
-        taken = self._menus.open(samples, keep=False)
+        taken = self._menus.open(samples)
         for rows in taken.microbatches(range(len(samples)), self._config.microbatch, self._config.pass_memory << 20):
             out_NM[rows] = _wide(taken.logp(rows).cpu().numpy(), out_NM.shape[1])
         return out_NM

@@ -1,22 +1,29 @@
-"""One agent's decisions of a round, read through the packed decoder with as little work as the update allows.
+"""Decisions of a round, of one agent or of several, read through the packed decoder with as little work as the update
+allows.
 
 Layers below the lowest adapted one form the trunk. It is frozen, so its states are computed once a round and reused by
 all epochs and by the frozen reference; those of a prefix are kept from round to round. Above it a prefix runs once per
-minibatch: its keys and values are leaves that collect what all microbatches send them, and `flush` carries the sum on
-into the adapter. That is the gradient of full prompts, with the rules' cost paid once.
+minibatch: its keys and values collect what all microbatches send them, and `flush` carries the sum on into the adapter.
+That is the gradient of full prompts, with the rules' cost paid once. What neighbouring decisions begin with in common
+is computed once a pass (layout.py).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
-from potluck_trainer.learners.packed_decoder import KeyValues, PackedDecoder, Pairs, Segment
-from potluck_trainer.learners.packing import Packed
+from potluck_trainer.learners import policies
+from potluck_trainer.learners.attached import Attached, Own, attached
+from potluck_trainer.learners.base import Sample
+from potluck_trainer.learners.layout import Text, beginnings
+from potluck_trainer.learners.passes import PackedDecoder, Pass, Past
 
 Ids = tuple[int, ...]
 PREFIXES = 8
@@ -27,151 +34,188 @@ PREFIXES = 8
 class Rules:
     """A prefix below the adapters."""
 
-    segment: Segment
-    keys: KeyValues
+    keys: list[Tensor]
     states: Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """A prefix above the trunk in the present minibatch."""
 
-    graph: KeyValues
-    leaves: KeyValues
+    run: Pass
+    past: Past
+
+
+class Entry(NamedTuple):
+    """A decision of one agent."""
+
+    owner: int
+    sample: Sample
 
 
 class Reader:
     """A packed decoder with one agent's adapter."""
 
-    def __init__(self, packed: PackedDecoder, pairs: Pairs) -> None:
+    def __init__(self, packed: PackedDecoder, own: Mapping[str, Own]) -> None:
         self.packed = packed
-        self.pairs = pairs
+        self._own = own
         layers = len(packed.decoder.layers)
-        self.lowest = min((int(name.split(".")[1]) for name in pairs), default=layers - 1)
+        self.lowest = min((int(name.split(".")[2]) for name in own), default=layers - 1)
         self.trained = layers - self.lowest
         self._rules: OrderedDict[Ids, Rules] = OrderedDict()
+        self._attached: tuple[tuple[int, ...], Attached] | None = None
 
-    @torch.no_grad()
+    def attached(self) -> Attached:
+        """The adapter's present values, laid out again after every change."""
+        version = tuple(half._version for one in self._own.values() for half in (one.a, one.b))
+        if self._attached is None or self._attached[0] != version:
+            self._attached = version, attached(self.packed.decoder, self._own)
+        return self._attached[1]
+
     def rules(self, ids: Ids) -> Rules:
         """A prefix through the trunk."""
         found = self._rules.pop(ids, None)
         if found is None:
-            segment = _prefix(ids, self.packed.decoder.embed.device)
-            laid, keys = self.packed.lay_out([segment]), KeyValues()
-            states = self.packed.climb(self.packed.embed([segment]), laid, range(self.lowest), [keys])
-            found = Rules(segment, keys, states)
+            run, keys = self.packed.begin([Text(0, -1, ids)], [], [self.packed.bare], keep=False), list[Tensor]()
+            found = Rules(keys, run.climb(run.embed(), range(self.lowest), keys))
         self._rules[ids] = found
         if len(self._rules) > PREFIXES:
             self._rules.popitem(last=False)
         return found
 
 
+class Through(Function):
+    """A pass as one step of autograd's; it adds the adapters' gradients itself."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: Tensor, run: Pass, h: Tensor, layers: range) -> Tensor:
+        ctx.run = run
+        return run.read(run.climb(h, layers))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[None, None, None, None]:
+        ctx.run.back(grads[0])
+        return None, None, None, None
+
+
 class PackedRound:
-    """Reads a round's samples by number."""
+    """Reads a round's decisions by number. They lie under the readers' adapters."""
 
-    def __init__(self, reader: Reader, keep: bool) -> None:
-        self._reader = reader
-        self._keep = keep
+    def __init__(self, readers: Sequence[Reader], entries: Sequence[Entry], head: Tensor, temperature: float) -> None:
+        self._readers = readers
+        self._packed = readers[0].packed
+        self._lowest = min(reader.lowest for reader in readers)
+        self._entries = entries
+        self._head, self._temperature = head, temperature
+        self._tries = [policies.trie_of(entry.sample.labels) for entry in entries]
         self._trunk: dict[int, Tensor] = {}
-        self._opened: dict[Ids, Opened] = {}
-        self._frozen: dict[Ids, KeyValues] = {}
+        self._opened: dict[tuple[int, Ids], Opened] = {}
+        self._frozen: dict[Ids, Past] = {}
 
-    def read(self, rows: Sequence[int], ids: Ids, batch: Packed, adapted: bool) -> Tensor:
-        """Final states_RD at the branches of samples `rows`, which lie behind one prefix."""
-        packed, reader = self._reader.packed, self._reader
-        past = self._past(ids, adapted) if ids else None
-        segment = _segment(batch, reader.pairs if adapted else {}, past, packed.decoder.embed.device)
-        laid = packed.lay_out([segment])
-        h = self._states(rows, segment, batch)
-        h = packed.climb(h, laid, range(reader.lowest, len(packed.decoder.layers) - 1))
-        return packed.finish(h, laid)
+    def microbatches(self, rows: Sequence[int], size: int, memory: int) -> list[list[int]]:
+        """Passes of at most `size` decisions of each agent, that keep about `memory` bytes, unless a single decision
+        keeps more; neighbours begin alike."""
+        tokens = memory // self._packed.kept_bytes(len(self._packed.decoder.layers) - self._lowest)
+        certain = [n for n in rows if not self._tries[n].branches]
+        order = sorted(set(rows) - set(certain), key=self._order)
+        texts, _ = self._texts(order)
+        passes: list[list[int]] = []
+        held, counts = 0, Counter[int]()
+        for n, text, common in zip(order, texts, beginnings(texts), strict=True):
+            whole = len(text.ids) + len(text.trie.tokens)
+            if not passes or counts[text.owner] == size or held + whole - common > tokens:
+                passes.append([])
+                held, counts = common, Counter()
+            passes[-1].append(n)
+            held += whole - common
+            counts[text.owner] += 1
+        if certain:
+            passes[-1:] = [[*(passes[-1] if passes else []), *certain]]
+        return passes
+
+    def logp(self, rows: Sequence[int], adapted: bool = True) -> Tensor:
+        """logp_NM of the decisions of a pass, in float64 on the CPU; -inf beyond the menu. A menu of one item is
+        certain and has no gradient: it is not read."""
+        one = policies.asked([self._tries[n] for n in rows], self._packed.device)
+        hidden = self.states(rows, adapted) if len(one.read_K) else None
+        return policies.logp(hidden, self._head, one, self._temperature)
+
+    def states(self, rows: Sequence[int], adapted: bool = True) -> Tensor:
+        """Final states_RD at the branching nodes."""
+        rows = [n for n in rows if self._tries[n].branches]
+        texts, numbers = self._texts(rows)
+        learns = adapted and torch.is_grad_enabled()
+        owners = [reader.attached() if adapted else self._packed.bare for reader in self._readers]
+        pasts = [self._past(owner, ids, adapted, learns) for owner, ids in numbers]
+        run = self._packed.begin(texts, pasts, owners, keep=learns)
+        h, layers = self._states(rows, run), range(self._lowest, len(self._packed.decoder.layers) - 1)
+        if learns:
+            return _through(torch.zeros((), requires_grad=True), run, h, layers)
+        with torch.no_grad():
+            return run.read(run.climb(h, layers))
 
     def flush(self) -> None:
-        """Carries the gradients that reached the prefixes into the adapter. Before every step."""
+        """Carries the gradients that reached the prefixes into the adapters. Before every step."""
         for opened in self._opened.values():
-            graph, grads = [], []
-            for made, leaves in zip(opened.graph, opened.leaves, strict=True):
-                for tensor, leaf in zip(made, leaves, strict=True):
-                    if tensor.requires_grad and leaf.grad is not None:
-                        graph.append(tensor)
-                        grads.append(leaf.grad)
-            if graph:
-                torch.autograd.backward(graph, grads)
+            if opened.past.grads:
+                opened.run.back(None, opened.past.grads)
         self._opened.clear()
 
-    def _past(self, ids: Ids, adapted: bool) -> KeyValues:
-        rules = self._reader.rules(ids)
-        if not adapted:
-            if ids not in self._frozen:
-                with torch.no_grad():
-                    self._frozen[ids] = self._above(rules, {})
-            return [*rules.keys, *self._frozen[ids]]
-        if ids not in self._opened:
-            graph = self._above(rules, self._reader.pairs)
-            learns = torch.is_grad_enabled()
-            leaves = [(k.detach().requires_grad_(learns), v.detach().requires_grad_(learns)) for k, v in graph]
-            self._opened[ids] = Opened(graph, leaves)
-        return [*rules.keys, *self._opened[ids].leaves]
+    def _order(self, n: int) -> tuple[int, Ids, Ids, int]:
+        owner, sample = self._entries[n]
+        return owner, sample.prefix, sample.suffix, n
 
-    def _above(self, rules: Rules, pairs: Pairs) -> KeyValues:
-        """Keys and values of a prefix from the lowest adapted layer on."""
-        packed, keys = self._reader.packed, KeyValues()
-        laid = packed.lay_out([replace(rules.segment, pairs=pairs)])
-        h = packed.climb(rules.states, laid, range(self._reader.lowest, len(packed.decoder.layers) - 1), [keys])
-        packed.last_keys(h, laid, [keys])
-        return keys
+    def _texts(self, rows: Sequence[int]) -> tuple[list[Text], list[tuple[int, Ids]]]:
+        """Decisions as texts, and the prefixes that they number."""
+        numbers: dict[tuple[int, Ids], int] = {}
+        texts = []
+        for n in rows:
+            owner, sample = self._entries[n]
+            past = numbers.setdefault((owner, sample.prefix), len(numbers)) if sample.prefix else -1
+            trie = self._tries[n]
+            texts.append(Text(owner, past, sample.suffix, trie, policies.nodes(trie)))
+        return texts, list(numbers)
 
     @torch.no_grad()
-    def _states(self, rows: Sequence[int], segment: Segment, batch: Packed) -> Tensor:
-        """The trunk's states of all tokens of some samples, row after row."""
-        packed, lowest = self._reader.packed, self._reader.lowest
-        if not lowest:
-            return packed.embed([segment])
-        if not all(n in self._trunk for n in rows):
-            laid = packed.lay_out([segment])
-            h = packed.climb(packed.embed([segment]), laid, range(lowest))
-            if not self._keep:
-                return h
-            lengths = torch.bincount(batch.row_T, minlength=len(rows)).tolist()
-            self._trunk |= dict(zip(rows, torch.split(h, lengths), strict=True))
-        return torch.cat([self._trunk[n] for n in rows])
+    def _past(self, owner: int, ids: Ids, adapted: bool, learns: bool) -> Past:
+        reader = self._readers[owner]
+        rules = reader.rules(ids)
+        if not adapted:
+            if ids not in self._frozen:
+                self._frozen[ids] = self._above(rules, ids, self._packed.bare, keep=False).past
+            return self._frozen[ids]
+        if not learns:
+            return self._above(rules, ids, reader.attached(), keep=False).past
+        if (owner, ids) not in self._opened:
+            self._opened[owner, ids] = self._above(rules, ids, reader.attached(), keep=True)
+        return self._opened[owner, ids].past
+
+    def _above(self, rules: Rules, ids: Ids, owner: Attached, keep: bool) -> Opened:
+        """Keys and values of a prefix from the lowest adapted layer on."""
+        keys = list(rules.keys)
+        run = self._packed.begin([Text(0, -1, ids)], [], [owner], keep)
+        h = run.climb(rules.states, range(self._lowest, len(self._packed.decoder.layers) - 1), keys)
+        keys.append(run.last_keys(h))
+        return Opened(run, Past(keys))
+
+    @torch.no_grad()
+    def _states(self, rows: Sequence[int], run: Pass) -> Tensor:
+        """What enters the lowest adapted layer, of a pass's tokens."""
+        if not self._lowest:
+            return run.embed()
+        missing = [n for n in rows if n not in self._trunk]
+        if missing:
+            self._run_trunk(missing)
+        return torch.cat([self._trunk[n][start:] for n, start in zip(rows, run.laid.starts, strict=True)])
+
+    def _run_trunk(self, rows: Sequence[int]) -> None:
+        texts, numbers = self._texts(rows)
+        pasts = [Past(self._readers[owner].rules(ids).keys) for owner, ids in numbers]
+        run = self._packed.begin(texts, pasts, [self._packed.bare] * len(self._readers), keep=False)
+        h = run.climb(run.embed(), range(self._lowest))
+        before = h[:0]
+        for n, start, new in zip(rows, run.laid.starts, torch.split(h, list(run.laid.sizes)), strict=True):
+            self._trunk[n] = torch.cat([before[:start], new])
+            before = self._trunk[n]
 
 
-def _segment(batch: Packed, pairs: Pairs, past: KeyValues | None, device: torch.device) -> Segment:
-    row_T, column_T = batch.row_T, batch.column_T
-    count, width = batch.ids_NL.shape
-    starts_N = torch.bincount(row_T, minlength=count).cumsum(0).roll(1)
-    starts_N[0] = 0
-    seen = batch.visible_NLL
-    return Segment(
-        pairs=pairs,
-        ids_T=batch.ids_NL[row_T, column_T].to(device),
-        positions_T=batch.positions_NL[row_T, column_T].to(device),
-        rows=count,
-        slots=width,
-        row_T=row_T.to(device),
-        slot_T=column_T.to(device),
-        seen_NLL=(_causal(width) if seen is None else seen).to(device),
-        reads_R=(starts_N[batch.branch_row_R] + batch.branch_column_R).to(device),
-        past=past,
-    )
-
-
-def _prefix(ids: Ids, device: torch.device) -> Segment:
-    """A prefix as one row that nothing is read of."""
-    places = torch.arange(len(ids), device=device)
-    return Segment(
-        pairs={},
-        ids_T=torch.tensor(ids, device=device),
-        positions_T=places,
-        rows=1,
-        slots=len(ids),
-        row_T=torch.zeros_like(places),
-        slot_T=places,
-        seen_NLL=_causal(len(ids)).to(device),
-        reads_R=places[:0],
-    )
-
-
-def _causal(width: int) -> Tensor:
-    return torch.ones(1, width, width, dtype=torch.bool).tril()
+_through: Callable[[Tensor, Pass, Tensor, range], Tensor] = Through.apply
