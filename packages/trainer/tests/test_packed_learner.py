@@ -17,7 +17,8 @@ from potluck_trainer.errors import BackboneError  # noqa: E402
 from potluck_trainer.learners.base import Sample  # noqa: E402
 from potluck_trainer.learners.layout import Text  # noqa: E402
 from potluck_trainer.learners.lora import LoraTeam  # noqa: E402
-from potluck_trainer.learners.packed_round import PackedRound  # noqa: E402
+from potluck_trainer.learners.menu_model import packed_round  # noqa: E402
+from potluck_trainer.learners.packed_round import Entry, PackedRound  # noqa: E402
 from potluck_trainer.learners.passes import PackedDecoder, Pass  # noqa: E402
 
 BASE = "b" * 64
@@ -256,3 +257,37 @@ def test_menus_of_one_item_are_certain_and_not_read(base, scheme, monkeypatch):
     assert np.isneginf(found[[0, 3, 5], 1:]).all()
     report = team.update("a", certain, 0)
     assert (report.decisions, report.grad_norm) == (3, 0)
+
+
+def joint(team, owned, weights):
+    """Log-probabilities and gradients of several agents' decisions in one pass."""
+    learners = [team._learners[agent] for agent in team.agents]
+    rounds = packed_round([one._menus for one in learners], [Entry(*one) for one in owned])
+    logp = rounds.logp(range(len(owned)))
+    logp.backward(torch.where(torch.isfinite(logp), weights[:, : logp.shape[1]], 0.0))
+    rounds.flush()
+    found = {}
+    for owner, one in enumerate(learners):
+        for name, p in one._own.items():
+            found[owner, name] = torch.zeros_like(p) if p.grad is None else p.grad.clone()
+            p.grad = None
+    return logp.detach(), found
+
+
+@pytest.mark.parametrize("changes", [{}, {"top_layers": 1}])
+@pytest.mark.parametrize("scheme", LABELS)
+def test_several_agents_in_one_pass_learn_as_each_alone(base, scheme, changes):
+    """Each row under its own agent's adapter, each gradient into its own; exchanged owners are the control."""
+    team = make_team(base, **changes)
+    owned = [(n % 2, sample) for n, sample in enumerate(decisions(scheme, 12))]
+    weights = torch.randn(len(owned), 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    logp, both = joint(team, owned, weights)
+    for owner in (0, 1):
+        rows = [n for n, one in enumerate(owned) if one[0] == owner]
+        alone, own = joint(team, [owned[n] for n in rows], weights[rows])
+        torch.testing.assert_close(logp[rows].exp()[:, : alone.shape[1]], alone.exp(), rtol=0, atol=1e-6)
+        kept = {key: value for key, value in both.items() if key[0] == owner}
+        assert distance(kept, {key: value for key, value in own.items() if key[0] == owner}) < 1e-5
+        assert all(not value.any() for key, value in own.items() if key[0] != owner)
+    _, exchanged = joint(team, [(1 - owner, sample) for owner, sample in owned], weights)
+    assert distance(exchanged, both) > 0.1
