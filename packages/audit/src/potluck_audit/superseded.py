@@ -6,10 +6,11 @@ results, metrics and report then go on as `results.before-1.json` and so on, wit
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from potluck_audit.errors import CorruptRecords, NewerSchema
 from potluck_audit.results import AuditResults
+from potluck_audit.saved import load_results
 
 _FILES = ("audit/results.json", "audit/metrics.parquet", "report.html")
 
@@ -18,7 +19,7 @@ def keep_fuller(results: AuditResults, run: Path) -> Path | None:
     """Sets an earlier audit aside if it has metrics that these results lack, or cannot be read; its results' new path,
     or None where nothing would be lost. Raises OSError."""
     earlier = run / _FILES[0]
-    if not earlier.exists() or _names(earlier) <= {(metric.name, metric.set) for metric in results.metrics}:
+    if not earlier.exists() or _covers(results, run):
         return None
     number = next(n for n in range(1, 10**6) if not _aside(earlier, n).exists())
     for file in (run / name for name in _FILES):
@@ -27,12 +28,13 @@ def keep_fuller(results: AuditResults, run: Path) -> Path | None:
     return _aside(earlier, number)
 
 
+def _covers(results: AuditResults, run: Path) -> bool:
+    try:
+        earlier = load_results(run).metrics
+    except (CorruptRecords, NewerSchema):
+        return False
+    return {(one.name, one.set) for one in earlier} <= {(one.name, one.set) for one in results.metrics}
+
+
 def _aside(file: Path, number: int) -> Path:
     return file.with_name(f"{file.stem}.before-{number}{file.suffix}")
-
-
-def _names(file: Path) -> set[tuple[str, str]]:
-    try:
-        return {(metric["name"], metric["set"]) for metric in json.loads(file.read_text(encoding="utf-8"))["metrics"]}
-    except (ValueError, KeyError, TypeError):
-        return {("cannot be read", "")}

@@ -48,6 +48,9 @@ class Trie:
     """The distinct first tokens of the labels."""
 
 
+NO_LABELS = Trie((), (), (), (), (), ())
+
+
 def starts(paths: Sequence[Path]) -> set[Path]:
     """Those of distinct paths that are the start of another: in order, such a path stands right before one."""
     return {a for a, b in itertools.pairwise(sorted(paths)) if a == b[: len(a)]}
@@ -91,7 +94,16 @@ def build(paths: tuple[Path, ...]) -> Trie:
 
 def label_logprobs(trie: Trie, logits: Sequence[Floats], temperature: float) -> Floats:
     """Log-probabilities of the labels, given each branch's logits over its children."""
-    logs = [log_softmax(np.asarray(row, np.float64) / temperature) for row in logits]
+    return along(trie, branch_logprobs(logits, temperature))
+
+
+def branch_logprobs(logits: Sequence[Floats], temperature: float) -> list[Floats]:
+    """Of each branch the log-probabilities of its children, given their logits."""
+    return [log_softmax(np.asarray(row, np.float64) / temperature) for row in logits]
+
+
+def along(trie: Trie, logs: Sequence[Floats]) -> Floats:
+    """Log-probabilities of the labels, given those of each branch's children."""
     return np.array([sum(logs[branch][child] for branch, child in steps) for steps in trie.steps], np.float64)
 
 

@@ -7,7 +7,7 @@ small. Merging happens in float32 only and into new memory, so the base never dr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -65,6 +65,18 @@ class Group(NamedTuple):
     weights: Weights
     start: int
     end: int
+
+
+def runs(keys: Sequence[int], ends: Iterable[int]) -> Iterator[tuple[int, int, int]]:
+    """Neighbours of one key: the first one's number, and from where to where their rows lie, given where each's end."""
+    number = start = end = 0
+    for place, (key, own) in enumerate(zip(keys, ends, strict=True)):
+        if key != keys[number]:
+            yield number, start, end
+            number, start = place, end
+        end = int(own)
+    if keys:
+        yield number, start, end
 
 
 def attach(decoder: Decoder, digest: str, pairs: Mapping[str, Pair], merge: bool) -> Weights:

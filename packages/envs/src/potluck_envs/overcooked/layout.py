@@ -8,7 +8,7 @@ them in class attributes that the next layout overwrites.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import combinations_with_replacement
@@ -94,7 +94,7 @@ class Layout:
         return all(target.index in reach for reach in self._reach)
 
     @cached_property
-    def alone(self) -> tuple[list[int], ...]:
+    def alone(self) -> tuple[Sequence[int], ...]:
         """[target][pose]: `solo` without a block, for every target."""
         return tuple(self.solo(target.index) for target in self.targets)
 
@@ -111,7 +111,7 @@ class Layout:
         first, second = (self.component[self.cell_index[start]] for start in self.starts[:2])
         return first == second
 
-    def solo(self, target: int, blocked: int = -1) -> list[int]:
+    def solo(self, target: int, blocked: int = -1) -> Sequence[int]:
         """Per pose, the least actions to face the target, past a partner that never moves in the cell `blocked`."""
         return self.pairs.past(blocked).beside.row(self.spots[target])
 

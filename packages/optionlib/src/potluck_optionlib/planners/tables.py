@@ -50,8 +50,6 @@ class Table:
     distance: npt.NDArray[np.int16]
     action: npt.NDArray[np.int8]
     """Index into the grid's ways, or STAY."""
-    _rows: dict[int, list[int]] = field(default_factory=dict)
-    _ways: dict[int, list[int]] = field(default_factory=dict)
     _nearest: dict[tuple[int, ...], tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
 
     @cached_property
@@ -64,19 +62,13 @@ class Table:
         """`action` for look-ups here and there."""
         return Rows(self.action)
 
-    def row(self, target: int) -> list[int]:
-        """The distances to one target as a list, for quick look-ups."""
-        row = self._rows.get(target)
-        if row is None:
-            row = self._rows[target] = self.distance[target].tolist()
-        return row
+    def row(self, target: int) -> Sequence[int]:
+        """The distances to one target, by pose."""
+        return self.rows[target]
 
-    def ways(self, target: int) -> list[int]:
-        """The next actions to one target as a list, for quick look-ups."""
-        ways = self._ways.get(target)
-        if ways is None:
-            ways = self._ways[target] = self.action[target].tolist()
-        return ways
+    def ways(self, target: int) -> Sequence[int]:
+        """The next actions to one target, by pose."""
+        return self.next[target]
 
     def nearest(self, targets: tuple[int, ...]) -> tuple[Sequence[int], Sequence[int]]:
         """[pose]: the nearest of several targets, the first among equals, and how far it is."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck.rpc.errors import Reason, typed_errors
-from potluck_policy_server.conformance.peer import Broken, Peer, adapter, decision
+from potluck_policy_server.conformance.peer import Broken, Peer, adapter, decision, refused_with
 from potluck_policy_server.conformance.uploads import AdapterFile, two_adapters
 
 CHUNK = 1 << 20
@@ -143,8 +143,7 @@ async def _refused_upload(peer: Peer, what: str, header: pb.AdapterHeader, data:
         found = await peer.reason(peer.client.stub.PublishAdapter(_parts(header, data)))
         if found != Reason.UNREACHABLE:
             break
-    if found != reason:
-        raise Broken(f"{what} must be refused with {reason}; the server gave {found}")
+    refused_with(what, found, reason)
 
 
 async def _probabilities(peer: Peer, questions: list[pb.Decision], digest: str = "") -> np.ndarray:

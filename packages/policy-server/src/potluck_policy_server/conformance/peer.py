@@ -91,9 +91,13 @@ class Peer:
 
     async def expect(self, what: str, call: Awaitable[Any], *reasons: str) -> None:
         """A call that must be refused for one of the reasons."""
-        found = await self.reason(call)
-        if found not in reasons:
-            raise Broken(f"{what} must be refused with {' or '.join(reasons)}; the server gave {found}")
+        refused_with(what, await self.reason(call), *reasons)
+
+
+def refused_with(what: str, found: str, *reasons: str) -> None:
+    """Raises Broken unless the reason found is one of these."""
+    if found not in reasons:
+        raise Broken(f"{what} must be refused with {' or '.join(reasons)}; the server gave {found}")
 
 
 @contextlib.asynccontextmanager

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from potluck.decoder.trie import NO_LABELS
 from potluck.decoder.weights import FROZEN
-from potluck_policy_server.lm.packed import NO_LABELS, PackedDecoder, Row
+from potluck_policy_server.lm.packed import PackedDecoder, Row
 
 _PREFIX, _SUFFIX = 9, 23
 

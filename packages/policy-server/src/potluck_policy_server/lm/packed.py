@@ -26,13 +26,10 @@ from potluck.decoder import masks
 from potluck.decoder.architecture import Decoder
 from potluck.decoder.attention import Heads, View, attend, padded_keys, padded_slots, view
 from potluck.decoder.layers import Angles, finish, norm, project
-from potluck.decoder.trie import Trie
-from potluck.decoder.weights import FROZEN, Group, Weights
+from potluck.decoder.trie import NO_LABELS, Trie
+from potluck.decoder.weights import FROZEN, Group, Weights, runs
 
 Index = NDArray[np.int64]
-
-
-NO_LABELS = Trie((), (), (), (), (), ())
 
 
 class Trunk(NamedTuple):
@@ -216,14 +213,8 @@ class PackedDecoder:
 
 
 def _groups(rows: Sequence[Row], starts: Index) -> tuple[Group, ...]:
-    found: list[Group] = []
-    for index, row in enumerate(rows):
-        start, end = int(starts[index]), int(starts[index + 1])
-        if found and found[-1].weights is row.weights:
-            found[-1] = Group(row.weights, found[-1].start, end)
-        else:
-            found.append(Group(row.weights, start, end))
-    return tuple(found)
+    found = runs([id(row.weights) for row in rows], starts[1:])
+    return tuple(Group(rows[number].weights, start, end) for number, start, end in found)
 
 
 def _served(

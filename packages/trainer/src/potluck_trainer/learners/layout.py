@@ -21,11 +21,11 @@ from torch import Tensor
 
 from potluck.decoder import masks
 from potluck.decoder.attention import Heads, View, padded_keys, padded_slots, view
-from potluck.decoder.trie import Trie
+from potluck.decoder.trie import NO_LABELS, Trie
+from potluck.decoder.weights import runs
 
 Index = NDArray[np.int64]
 PIECE = 32
-NO_LABELS = Trie((), (), (), (), (), ())
 
 
 class Text(NamedTuple):
@@ -174,14 +174,8 @@ def _read_mask(texts: Sequence[Text], firsts: Index, ends: Index, mask: NDArray[
 
 
 def _owned(texts: Sequence[Text], counts: Index) -> tuple[Owned, ...]:
-    found: list[Owned] = []
-    ends = np.cumsum(counts)
-    for text, start, end in zip(texts, ends - counts, ends, strict=True):
-        if found and found[-1].owner == text.owner:
-            found[-1] = Owned(text.owner, found[-1].start, int(end))
-        else:
-            found.append(Owned(text.owner, int(start), int(end)))
-    return tuple(found)
+    found = runs([text.owner for text in texts], np.cumsum(counts))
+    return tuple(Owned(texts[number].owner, start, end) for number, start, end in found)
 
 
 def _tensor(array: Index, device: torch.device) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from potluck.decoder import head, trie
-from potluck.decoder.trie import Floats, Trie, label_logprobs
+from potluck.decoder.trie import Floats, Trie
 from potluck_trainer.errors import BackboneError
 
 
@@ -89,12 +89,9 @@ def _policies(tries: Sequence[Trie], logits_K: Floats, temperature: float) -> tu
     out = np.full((len(tries), max(len(one.steps) for one in tries)), -np.inf)
     sizes = [len(branch.children) for one in tries for branch in one.branches]
     places = itertools.accumulate(sizes, initial=0)
-    values = [logits_K[start:end] for start, end in itertools.pairwise(places)]
-    logs: list[Floats] = []
+    logs = trie.branch_logprobs([logits_K[start:end] for start, end in itertools.pairwise(places)], temperature)
     first = 0
     for n, one in enumerate(tries):
-        own = values[first : first + len(one.branches)]
+        out[n, : len(one.steps)] = trie.along(one, logs[first : first + len(one.branches)])
         first += len(one.branches)
-        out[n, : len(one.steps)] = label_logprobs(one, own, temperature)
-        logs += [trie.log_softmax(np.asarray(row, np.float64) / temperature) for row in own]
     return out, logs

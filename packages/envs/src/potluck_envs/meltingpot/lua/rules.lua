@@ -3,8 +3,10 @@
 A component with `updateAll` is updated together with its likes that follow it.
 ]]
 local random = require 'system.random'
+local updaters = require 'potluck.updaters'
 local modules = 'meltingpot.lua.modules.'
 local known = require(modules .. 'component_registry').getAllComponents()
+local changing, muted = updaters.changing, updaters.muted
 
 -- Cleanup's apples all grow with the same probability, which is asked for once.
 local AppleGrow = known.AppleGrow
@@ -43,22 +45,6 @@ if DensityRegrow then
     change(self, old)
     if old ~= self.gameObject:getState() then self._asked = nil end
   end
-end
-
--- An updater's registry that hands on what `change` makes of each; without a function, the engine's draws are made still.
-local function changing(registry, change)
-  local between = {}
-  function between:registerUpdater(wanted)
-    change(wanted)
-    registry:registerUpdater(wanted)
-  end
-  return between
-end
-
-local function muted(registry, priority)
-  return changing(registry, function(wanted)
-    if wanted.priority == priority or not priority then wanted.updateFn = nil end
-  end)
 end
 
 -- A tool's updater has nothing to do for an agent that neither fires nor waits for the tool to cool down.

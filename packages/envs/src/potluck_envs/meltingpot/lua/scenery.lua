@@ -6,6 +6,7 @@ and not on what is done with them. Views see what the package's would show: spri
 ]]
 local modules = 'meltingpot.lua.modules.'
 local Animation = require(modules .. 'component_registry').getComponent('Animation')
+local updaters = require 'potluck.updaters'
 local LISTENERS = {'onStateChange', 'onHit', 'onEnter', 'onExit', 'onBlocked'}
 
 local cycle = nil  -- of all objects that this is about: {object, sprites in order, steps each}
@@ -31,13 +32,7 @@ end
 
 local animate = Animation.registerUpdaters
 function Animation:registerUpdaters(registry)
-  if not still(self) then return animate(self, registry) end
-  local without = {}
-  function without:registerUpdater(wanted)
-    wanted.updateFn = nil
-    registry:registerUpdater(wanted)
-  end
-  animate(self, without)
+  animate(self, still(self) and updaters.muted(registry) or registry)
 end
 
 -- A view that shows the scenery as it is after the steps played.
