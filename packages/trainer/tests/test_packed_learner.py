@@ -245,7 +245,7 @@ def test_menus_of_one_item_are_certain_and_not_read(base, scheme, monkeypatch):
     read, begin = [], PackedDecoder.begin
 
     def counted(self, texts, *rest, **keywords):
-        read.extend(text.ids for text in texts if text.reads)
+        read.extend(text.ids for text in texts if text.past >= 0)  # the rules have no past
         return begin(self, texts, *rest, **keywords)
 
     monkeypatch.setattr(PackedDecoder, "begin", counted)
