@@ -2,12 +2,15 @@
 
     python benchmarks/learner.py
     python benchmarks/learner.py --agents 2 --decisions 16 --dtype bfloat16
+    python benchmarks/learner.py --agents 7 --naive-agents 2 --no-naive-top
 
 The decisions are those of random play on the real engines (2 agents: Forced Coordination, 7: Cleanup), in `words`. The
 naive loop is one PEFT model with an adapter per agent, `set_adapter`, full prompts padded in minibatches of 8, full
-logits, autograd, one AdamW step an epoch. Ours makes the same update: the loss before the last step stands beside
-both. Every row is a process of its own, one thread, timed in CPU seconds from the first pass to the last step; memory
-is the process's peak above what it holds with base and adapters loaded.
+logits, autograd, one AdamW step an epoch. Ours makes the same update, agent by agent or with all agents in the same
+passes ("joint"): the last agent's loss before its last step stands beside all. The naive loop's time is a sum over
+agents; with `--naive-agents N` it is measured on the last N and scaled, which the table says. Every row is a process
+of its own, one thread, timed in CPU seconds from the first pass to the last step; memory is the process's peak above
+what it holds with base and adapters loaded.
 """
 
 import argparse
@@ -97,16 +100,20 @@ class Naive:
 class Ours:
     """The trainer's learner."""
 
-    def __init__(self, folder: Path, agents: int, dtype: str, top: int, memory: int) -> None:
+    def __init__(self, folder: Path, agents: int, dtype: str, top: int, memory: int, joint: bool) -> None:
         config = LearnerConfig(
-            lr=LR, beta=0.0, dtype=dtype, top_layers=top, agreement=99.0, targets=",".join(LINEARS), pass_memory=memory
-        )
+            lr=LR, beta=0.0, dtype=dtype, top_layers=top, agreement=99.0, targets=",".join(LINEARS), pass_memory=memory,
+            joint=joint,
+        )  # fmt: skip
         self.agents = [f"agent_{number}" for number in range(agents)]
         self.team = LoraTeam(folder, self.agents, "b" * 64, config, 1.0, 0)
 
     def update(self, samples: Sequence[Sequence[Sample]], epochs: int) -> float:
         assert epochs == LearnerConfig().epochs
-        return [self.team.update(agent, own, 0) for agent, own in zip(self.agents, samples, strict=True)][-1].last.loss
+        given, reports = dict(zip(self.agents, samples, strict=True)), {}
+        for job in self.team.jobs:
+            reports |= self.team.update_together({agent: given[agent] for agent in job}, 0)
+        return reports[self.agents[-1]].last.loss
 
 
 def work(args: argparse.Namespace) -> dict[str, float]:
@@ -114,10 +121,14 @@ def work(args: argparse.Namespace) -> dict[str, float]:
     torch.set_num_threads(1)
     agents, folder = args.agents[0], Path(args.folder)
     samples = real_samples(folder, GAMES[agents], agents, args.decisions)
-    top = args.top_layers[0]
-    maker: Any = Naive if args.worker == "naive" else Ours
-    dtype: Any = getattr(torch, args.dtype) if args.worker == "naive" else args.dtype
-    learner = maker(folder, agents, dtype, top, *([args.memory] if maker is Ours else []))
+    top, naive = args.top_layers[0], args.worker == "naive"
+    few = min(args.naive_agents or agents, agents) if naive else agents
+    samples = samples[agents - few :]
+    learner: Any
+    if naive:
+        learner = Naive(folder, few, getattr(torch, args.dtype), top)
+    else:
+        learner = Ours(folder, agents, args.dtype, top, args.memory, args.worker == "joint")
     held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.process_time()
     loss = learner.update(samples, 2)
@@ -125,7 +136,8 @@ def work(args: argparse.Namespace) -> dict[str, float]:
     tokens = [len(one.prefix) + len(one.suffix) for own in samples for one in own]
     prefix = len(samples[0][0].prefix)
     return {
-        "seconds": seconds,
+        "seconds": seconds * agents / few,
+        "measured": few,
         "peak_mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held) / 1024,
         "loss": loss,
         "tokens": sum(tokens) / len(tokens),
@@ -137,6 +149,7 @@ def ask(args: argparse.Namespace, worker: str, agents: int, top: int, folder: st
     """A row's measurement, in a process of its own."""
     command = [sys.executable, __file__, "--worker", worker, "--agents", str(agents), "--top-layers", str(top)]
     command += ["--decisions", str(args.decisions), "--dtype", args.dtype, "--memory", str(args.memory)]
+    command += ["--naive-agents", str(args.naive_agents)]
     out = subprocess.run([*command, "--folder", folder], check=True, stdout=subprocess.PIPE, text=True).stdout
     found: dict[str, float] = json.loads(out.splitlines()[-1])
     return found
@@ -152,7 +165,9 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument("--memory", type=int, default=LearnerConfig().pass_memory, help="learner.pass_memory, MiB")
     parser.add_argument("--no-naive-top", action="store_true", help="measure the naive loop on all layers only")
-    parser.add_argument("--worker", choices=["naive", "ours"], help=argparse.SUPPRESS)
+    parser.add_argument("--naive-agents", type=int, default=0, help="measure the naive loop on so many; 0 = on all")
+    parser.add_argument("--ours", nargs="+", default=["ours", "joint"], choices=["ours", "joint"])
+    parser.add_argument("--worker", choices=["naive", "ours", "joint"], help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -168,7 +183,7 @@ def main() -> None:
         everywhere = math.nan
         for top in args.top_layers:
             rows = {}
-            for worker in ("naive", "ours"):
+            for worker in ("naive", *args.ours):
                 if worker == "naive" and top and args.no_naive_top:
                     continue
                 rows[worker] = row = ask(args, worker, agents, top, folder)
@@ -177,7 +192,9 @@ def main() -> None:
                 where = f"top {top}" if top else "all"
                 same = rows["naive"]["seconds"] / row["seconds"] if "naive" in rows else math.nan
                 line = f"{agents:>6} {where:>9} {worker:>6} {row['seconds']:>8.1f} {row['peak_mb']:>8.0f}"
-                print(f"{line} {row['loss']:>9.4f} {same:>23.2f} {everywhere / row['seconds']:>20.2f}", flush=True)
+                scaled = f"  measured on {row['measured']} agents" if row["measured"] < agents else ""
+                ratios = f"{row['loss']:>9.4f} {same:>23.2f} {everywhere / row['seconds']:>20.2f}"
+                print(f"{line} {ratios}{scaled}", flush=True)
         print(f"       prompts of {row['tokens']:.0f} tokens, {row['prefix']:.0f} of them rules")
 
 

@@ -11,18 +11,19 @@ ours computes nothing for them), adapters (rank 16, one per seat), type and thre
     mixed   one left-padded batch through PEFT's `adapter_names`
     ours    the backbone that the server serves, rendering and tokenizing included, its caches warm
 
-Both rivals sample as many tokens as the longest label on offer has; ours answers with all probabilities, exactly. Rates
-are per CPU second, which on one thread of an idle machine is wall time; the best of some stretches. "of limit" is the
-share of the measured rate of matrix products on the base's own shapes, counting the tokens that were computed (LoRA,
-attention and head not counted). The last columns switch the deterministic mode off: its rate, and the largest change of
-a log-probability.
+Both rivals sample as many tokens as the longest label on offer has; ours answers with all probabilities, exactly.
+Rates are per CPU second, which on one thread of an idle machine is wall time, over the same decisions for mixed and
+ours. "of limit" is the share of the measured rate of matrix products on the base's own shapes, counting the tokens
+that were computed (LoRA, attention and head not counted). The last columns switch the deterministic mode off: its
+rate, and the largest change of a log-probability.
 """
 
 import argparse
 import hashlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -42,14 +43,17 @@ from potluck_policy_server.folder import base_digest
 SCHEMES = {"words": WORDS, "letters": LETTERS}
 
 
-def best(work: Callable[[int], None], size: int, calls: int) -> float:
-    """Work per CPU second: the best of some calls, so that what else the machine does counts little."""
-    rates = []
-    for call in range(calls):
-        start = time.process_time()
-        work(call)
-        rates.append(size / (time.process_time() - start))
-    return max(rates)
+def seconds(calls: Sequence[Callable[[], object]], repeats: int, before: Callable[[], object] | None = None) -> float:
+    """CPU seconds of all calls; of each the best of some repeats, so that what else the machine does counts little."""
+    best = np.full(len(calls), np.inf)
+    for _ in range(repeats):
+        if before is not None:
+            before()
+        for number, call in enumerate(calls):
+            start = time.process_time()
+            call()
+            best[number] = min(best[number], time.process_time() - start)
+    return float(best.sum())
 
 
 def product_rate(shapes: list[tuple[int, int]], rows: int, dtype: torch.dtype) -> float:
@@ -60,8 +64,8 @@ def product_rate(shapes: list[tuple[int, int]], rows: int, dtype: torch.dtype) -
             (torch.randn(rows, inner).to(dtype), Matrix(torch.randn(out, inner).to(dtype), pack=pack))
             for out, inner in shapes
         ]
-        rates.append(best(lambda _, pairs=pairs: [matrix.product(x) for x, matrix in pairs], 1, 4))
-    return max(rates) * work
+        rates.append(work / seconds([lambda pairs=pairs: [matrix.product(x) for x, matrix in pairs]], 4))
+    return max(rates)
 
 
 class Bench:
@@ -84,6 +88,7 @@ class Bench:
         self.rivals = None if args.ours_only else Rivals(str(folder), files, self.dtype, self.layers)
         self.flops = sum(2 * out * inner for out, inner in linears.values())
         shapes = {tuple(one.weight.shape) for one in decoder.linears}
+        self.began = 0
         self.peak = product_rate(sorted(shapes), 512, self.dtype)
 
     def prepared(self, asked: list[Asked]) -> list[Any]:
@@ -108,10 +113,10 @@ class Bench:
         for adapter in self.adapters:
             self.engine.beginnings.forget(adapter.digest)
 
-    def computed(self, asked: list[Asked], before: int) -> float:
-        """Tokens computed per decision, `before` = tokens reused until then."""
+    def computed(self, asked: list[Asked]) -> float:
+        """Tokens computed per decision since they were `began`."""
         tokens = sum(len(one.job.suffix) + len(one.job.trie.tokens) for one in self.prepared(asked))
-        return (tokens - self.engine.beginnings.stats.reused + before) / len(asked)
+        return (tokens - self.engine.beginnings.stats.reused + self.began) / len(asked)
 
 
 def show_tokens(bench: Bench, stream: dict[str, list[Asked]]) -> None:
@@ -132,32 +137,34 @@ def measure(bench: Bench, game: str, asked: list[Asked], args: argparse.Namespac
     asked = [one for one in asked if len(one.prompt.items) > 1]
     warm = asked[: len(asked) // 2]
     rest = asked[len(warm) :]
-    loop = 0.0
+    few, loop = rest[: args.loop], 0.0
     if bench.rivals is not None:
         bench.rival("one_by_one", rest[:1])
-        few = rest[: args.loop]
-        loop = best(lambda _: bench.rival("one_by_one", few), len(few), args.calls)
+        loop = len(few) / seconds([partial(bench.rival, "one_by_one", [one]) for one in few], args.repeats)
     columns = ("batch", "loop/s", "mixed/s", "ours/s", "x loop", "x mixed", "computed", "of limit", "fast/s", "change")
     print(f"\n{game}\n" + " ".join(f"{name:>8}" for name in columns))
     for size in args.batches:
-        batches = [rest[at * size :][:size] for at in range(max(min(args.calls, len(rest) // size), 1))]
-        mixed = 0.0
+        batches = [rest[at * size :][:size] for at in range(max(min(args.decisions, len(rest)) // size, 1))]
+        count, mixed = sum(map(len, batches)), 0.0
         if bench.rivals is not None:
-            mixed = best(lambda at, batches=batches: bench.rival("mixed", batches[at]), size, len(batches))
+            mixed = count / seconds([partial(bench.rival, "mixed", batch) for batch in batches], args.repeats)
         rates, scores = {}, {}
         for exact in (True, False):
             bench.engine.model.exact = exact
-            bench.forget()
-            bench.score(warm[-args.warm :])
-            before = bench.engine.beginnings.stats.reused
-            answers: list[Any] = []
+            answers: dict[int, list[Any]] = {}
 
-            def run(at: int, batches: list[list[Asked]] = batches, answers: list[Any] = answers) -> None:
-                answers.extend(bench.score(batches[at]))
+            def warmed() -> None:
+                bench.forget()
+                bench.score(warm[-args.warm :])
+                bench.began = bench.engine.beginnings.stats.reused
 
-            rates[exact], scores[exact] = best(run, size, len(batches)), answers
+            def run(at: int, batches: list[list[Asked]] = batches, answers: dict[int, list[Any]] = answers) -> None:
+                answers[at] = bench.score(batches[at])
+
+            took = seconds([partial(run, at) for at in range(len(batches))], args.repeats, warmed)
+            rates[exact], scores[exact] = count / took, [one for at in sorted(answers) for one in answers[at]]
             if exact:
-                tokens = bench.computed([one for batch in batches for one in batch], before)
+                tokens = bench.computed([one for batch in batches for one in batch])
         bench.engine.model.exact = True
         change = max(
             float(np.abs(a.logprobs - b.logprobs).max()) for a, b in zip(scores[True], scores[False], strict=True)
@@ -172,7 +179,7 @@ def measure(bench: Bench, game: str, asked: list[Asked], args: argparse.Namespac
     if args.profile:
         with Profile() as profile:
             preparing, began = profile.timed(bench.prepared, "rendering and tokenizing"), time.process_time()
-            for at in range(args.calls):
+            for at in range(max(args.decisions // args.batches[-1], 1)):
                 bench.ours.score(preparing(rest[at * args.batches[-1] :][: args.batches[-1]]))
             spent = time.process_time() - began
         print(f"where {spent:.2f} CPU s of batch {args.batches[-1]} go\n{profile.table(spent)}")
@@ -187,8 +194,9 @@ def main() -> None:
     parser.add_argument("--adapt", choices=["all", "top-third"], default="all", help="layers with adapters")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument("--scheme", default="words", choices=sorted(SCHEMES))
-    parser.add_argument("--calls", type=int, default=3, help="stretches per measurement; the best counts")
-    parser.add_argument("--loop", type=int, default=4, help="decisions per stretch of the loop")
+    parser.add_argument("--decisions", type=int, default=32, help="decisions per measurement, at least one batch")
+    parser.add_argument("--repeats", type=int, default=3, help="of each measurement; the best of each batch counts")
+    parser.add_argument("--loop", type=int, default=16, help="decisions that the loop is measured on")
     parser.add_argument("--warm", type=int, default=48, help="decisions of the round that were asked before")
     parser.add_argument("--reuse", type=int, default=256, help="MiB for states that were read already")
     parser.add_argument("--ours-only", action="store_true")

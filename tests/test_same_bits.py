@@ -126,7 +126,7 @@ def test_the_first_ratio_is_exactly_one(family, merge, dtype, learner, tmp_path,
     path = folder() if family == "tiny" else small_llama(tmp_path)
     world = make_world(path, monkeypatch, merge, dtype, **learner)
     samples, _ = world.sample()
-    assert world.team._learners["a"]._menus.reader
+    assert world.team._learners["a"].menus.reader
     assert gap(world, samples) == 0.0
     moved, _ = world.sample()
     assert [one.logprob for one in moved] != [one.logprob for one in samples]

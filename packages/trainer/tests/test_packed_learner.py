@@ -11,13 +11,14 @@ torch = pytest.importorskip("torch")
 from peft import PeftModel  # noqa: E402
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM  # noqa: E402
 
+from potluck.decoder import architecture  # noqa: E402
 from potluck.decoder.architecture import Decoder  # noqa: E402
 from potluck_trainer.config import LearnerConfig  # noqa: E402
 from potluck_trainer.errors import BackboneError  # noqa: E402
 from potluck_trainer.learners.base import Sample  # noqa: E402
 from potluck_trainer.learners.layout import Text  # noqa: E402
 from potluck_trainer.learners.lora import LoraTeam  # noqa: E402
-from potluck_trainer.learners.menu_model import packed_round  # noqa: E402
+from potluck_trainer.learners.menu_model import open_round, packed_round  # noqa: E402
 from potluck_trainer.learners.packed_round import Entry, PackedRound  # noqa: E402
 from potluck_trainer.learners.passes import PackedDecoder, Pass  # noqa: E402
 
@@ -124,7 +125,7 @@ def our_gradients(team, samples, monkeypatch):
             p.grad = None
         return 0.0
 
-    monkeypatch.setattr(learner, "_step", step)
+    monkeypatch.setattr(learner, "step", step)
     team.update("a", samples, 0)
     return found
 
@@ -147,7 +148,7 @@ def distance(ours, theirs):
 )
 def test_gradients_are_those_of_the_naive_loop(base, scheme, changes, tmp_path, monkeypatch):
     team = make_team(base, **changes)
-    assert team._learners["a"]._menus.reader
+    assert team._learners["a"].menus.reader
     samples = decisions(scheme)
     theirs = naive_gradients(team, base, samples, tmp_path)
     assert distance(our_gradients(team, samples, monkeypatch), theirs) < 1e-5
@@ -209,8 +210,8 @@ def test_adapters_on_upper_layers_say_so_in_their_config_and_nowhere_else(base):
 def test_less_memory_makes_smaller_passes_and_the_same_update(base):
     samples = decisions("letters", 40)
     team = make_team(base)
-    rounds = team._learners["a"]._menus.open(samples)
-    passes = rounds.microbatches(range(40), 64, 20 * team._learners["a"]._menus.kept_bytes())
+    rounds = open_round([team._learners["a"].menus], [Entry(0, one) for one in samples])
+    passes = rounds.microbatches(range(40), 64, 20 * team._learners["a"].menus.kept_bytes())
     assert sorted(n for rows in passes for n in rows) == list(range(40))
     assert max(distinct([samples[n] for n in rows]) for rows in passes) <= 20
     assert len(rounds.microbatches(range(40), 64, 1)) == 40
@@ -220,7 +221,7 @@ def test_less_memory_makes_smaller_passes_and_the_same_update(base):
 def test_what_is_kept_is_told_about_right(base):
     """The estimate that bounds passes, beside the tape."""
     team, samples = make_team(base), decisions("letters", 12)
-    packed, own = team._learners["a"]._menus.reader.packed, team._learners["a"]._menus.reader.attached()
+    packed, own = team._learners["a"].menus.reader.packed, team._learners["a"].menus.reader.attached()
     run = packed.begin([Text(0, -1, s.suffix, reads=(0,)) for s in samples], [], [own], keep=True)
     with torch.no_grad():
         run.read(run.climb(run.embed(), range(2)))
@@ -228,7 +229,7 @@ def test_what_is_kept_is_told_about_right(base):
     for tensor in tensors(run._tape):
         held[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
     real = sum(held.values()) / len(run.laid.ids_T)
-    assert 0.4 < team._learners["a"]._menus.kept_bytes() / real < 2.5
+    assert 0.4 < team._learners["a"].menus.kept_bytes() / real < 2.5
 
 
 def tensors(kept):
@@ -262,7 +263,7 @@ def test_menus_of_one_item_are_certain_and_not_read(base, scheme, monkeypatch):
 def joint(team, owned, weights):
     """Log-probabilities and gradients of several agents' decisions in one pass."""
     learners = [team._learners[agent] for agent in team.agents]
-    rounds = packed_round([one._menus for one in learners], [Entry(*one) for one in owned])
+    rounds = packed_round([one.menus for one in learners], [Entry(*one) for one in owned])
     logp = rounds.logp(range(len(owned)))
     logp.backward(torch.where(torch.isfinite(logp), weights[:, : logp.shape[1]], 0.0))
     rounds.flush()
@@ -291,3 +292,37 @@ def test_several_agents_in_one_pass_learn_as_each_alone(base, scheme, changes):
         assert all(not value.any() for key, value in own.items() if key[0] != owner)
     _, exchanged = joint(team, [(1 - owner, sample) for owner, sample in owned], weights)
     assert distance(exchanged, both) > 0.1
+
+
+def moved(team):
+    return {
+        (agent, name): p.detach().clone() for agent in team.agents for name, p in team._learners[agent]._own.items()
+    }
+
+
+@pytest.mark.parametrize("changes", [{"minibatch": 5}, {"top_layers": 1}])
+def test_agents_that_learn_together_come_out_as_each_alone(base, changes):
+    """Two epochs with their own minibatches, steps and reports. Exchanged decisions are the control."""
+    samples = {"a": decisions("letters", 12), "b": decisions("words", 7)}
+    settings = changes | {"epochs": 2}
+    alone, together, exchanged = (make_team(base, **settings | {"joint": one}) for one in (False, True, True))
+    assert (alone.jobs, together.jobs) == ((("a",), ("b",)), (("a", "b"),))
+    reports = {agent: alone.update(agent, own, 3) for agent, own in samples.items()}
+    found = together.update_together(samples, 3)
+    for agent, one in reports.items():
+        assert (found[agent].decisions, found[agent].steps) == (one.decisions, one.steps)
+        for ours, theirs in ((found[agent].first, one.first), (found[agent].last, one.last)):
+            assert ours.loss == pytest.approx(theirs.loss, rel=1e-5, abs=1e-7)
+        assert found[agent].grad_norm == pytest.approx(one.grad_norm, rel=1e-5)
+    start, end = moved(make_team(base, **settings)), moved(alone)
+    steps = {key: end[key] - start[key] for key in end}
+    assert distance({key: value - start[key] for key, value in moved(together).items()}, steps) < 1e-3
+    exchanged.update_together({"a": samples["b"], "b": samples["a"]}, 3)
+    assert distance({key: value - start[key] for key, value in moved(exchanged).items()}, steps) > 0.1
+
+
+def test_a_backbone_that_transformers_reads_cannot_learn_jointly(base, monkeypatch):
+    monkeypatch.setattr(architecture, "is_plain", lambda causal: False)
+    assert make_team(base).jobs == (("a",), ("b",))
+    with pytest.raises(BackboneError, match=r"learner\.joint: .*leave it out"):
+        make_team(base, joint=True)

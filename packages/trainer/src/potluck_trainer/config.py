@@ -75,16 +75,19 @@ class LearnerConfig(Frozen):
     minibatch: int = Field(default=0, ge=0)
     """Decisions an optimiser step; 0 = all of the round. (ours)"""
     microbatch: int = Field(default=64, ge=1)
-    """Most decisions a forward pass; changes speed and memory, not the update."""
+    """Most decisions of an agent a forward pass; changes speed and memory, not the update."""
     pass_memory: int = Field(default=1024, ge=1)
-    """MiB, as estimated, that a forward pass may keep for its backward; more decisions make more passes. An agent's
-    own: agents that learn at the same time take as much each."""
+    """MiB, as estimated, that a forward pass may keep for its backward; more decisions make more passes. Agents that
+    learn in threads take as much each."""
     agreement: float = Field(default=1e-3, gt=0)
     """Largest allowed difference between sampled and recomputed log-probabilities; beyond it training stops."""
     threads: int = Field(default=1, ge=1)
     """CPU threads of the learner."""
     parallel: bool = True
     """Agents learn at the same time, each in its own thread; changes speed, not the result."""
+    joint: bool | None = None
+    """All agents' decisions in the same passes, instead of a thread each; by default on a CUDA device. Sums are rounded
+    in another order, nothing else changes. (ours)"""
     device: str = "cpu"
     """Where the learner computes: `cpu` or a CUDA device."""
     dtype: Literal["float32", "bfloat16"] = "float32"

@@ -110,26 +110,28 @@ class Trainer:
             return {}
         samples = {agent: samples_of(agent, collected, advantages) for agent in self._team.agents}
         loop = asyncio.get_running_loop()
-        jobs = {
-            agent: loop.run_in_executor(
-                threads, partial(contextvars.copy_context().run, self._update, agent, samples[agent], round_number)
-            )
-            for agent in self._team.agents
-            if samples[agent]
-        }
+        jobs = []
+        for group in self._team.jobs:
+            if own := {agent: samples[agent] for agent in group if samples[agent]}:
+                work = partial(contextvars.copy_context().run, self._update, own, round_number)
+                jobs.append(loop.run_in_executor(threads, work))
         try:
-            await asyncio.wait(jobs.values())
+            await asyncio.wait(jobs)
         except asyncio.CancelledError:
             self._stopping.set()
-            await asyncio.gather(*jobs.values(), return_exceptions=True)
+            await asyncio.gather(*jobs, return_exceptions=True)
             raise
-        return {agent: job.result() for agent, job in jobs.items()}
+        return {agent: report for job in jobs for agent, report in job.result().items()}
 
-    def _update(self, agent: str, samples: list[Sample], round_number: int) -> UpdateReport:
-        with start_span(names.LEARNER_STEP, {names.AGENT: agent, names.DECISIONS: len(samples)}) as span:
-            report = self._team.update(agent, samples, round_number, self._go_on)
-            span.set_attribute(names.LOSS, report.last.loss)
-            return report
+    def _update(self, samples: Mapping[str, list[Sample]], round_number: int) -> dict[str, UpdateReport]:
+        attributes: dict[str, str | int] = {
+            names.AGENT: ",".join(samples),
+            names.DECISIONS: sum(map(len, samples.values())),
+        }
+        with start_span(names.LEARNER_STEP, attributes) as span:
+            reports = self._team.update_together(samples, round_number, self._go_on)
+            span.set_attribute(names.LOSS, sum(report.last.loss for report in reports.values()))
+            return reports
 
     def _go_on(self) -> None:
         if self._stopping.is_set():

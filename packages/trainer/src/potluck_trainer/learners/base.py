@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -101,6 +101,17 @@ class Team(Protocol):
     def update(self, agent: str, samples: Sequence[Sample], round_number: int, go_on: GoOn = always) -> UpdateReport:
         """One round's steps. What `go_on` raises leaves weights and optimiser anywhere between two rounds: they are
         thrown away with the round, and a resumed run begins at its last checkpoint."""
+        ...
+
+    @property
+    def jobs(self) -> tuple[tuple[str, ...], ...]:
+        """Agents that learn together; such groups can learn at the same time, each in a thread."""
+        ...
+
+    def update_together(
+        self, samples: Mapping[str, Sequence[Sample]], round_number: int, go_on: GoOn = always
+    ) -> dict[str, UpdateReport]:
+        """One round's steps of several agents, each as if it were alone."""
         ...
 
     def export(self, agent: str) -> Adapter: ...

@@ -2,8 +2,8 @@
 
 The base's tensors exist once; every agent has its own module tree over them, with its own PEFT adapter and its own
 AdamW. No adapter is ever switched, so nothing of one agent can be active while another learns, and agents can learn in
-threads. A step is refused if a gradient lies outside the agent's adapter. Microbatches change speed and memory, not
-the update: the loss's weights are fixed for the whole minibatch before.
+threads, or all of them from passes that they share. A step is refused if a gradient lies outside the agent's adapter.
+Microbatches change speed and memory, not the update: the loss's weights are fixed for the whole minibatch before.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import copy
 import io
 import json
-import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors.torch import load as load_tensors
@@ -27,9 +26,9 @@ from transformers import AutoModelForCausalLM
 from transformers.utils import logging as transformers_logging
 
 from potluck.decoder import architecture
-from potluck_trainer import losses
 from potluck_trainer.config import LearnerConfig
 from potluck_trainer.errors import BackboneError, CheckpointError, IsolationError
+from potluck_trainer.learners import joint_update
 from potluck_trainer.learners.base import (
     Adapter,
     GoOn,
@@ -37,16 +36,14 @@ from potluck_trainer.learners.base import (
     UpdateReport,
     always,
     canonical_json,
-    check_agreement,
     check_finite,
-    columns,
     derive_seed,
-    minibatches,
 )
-from potluck_trainer.learners.menu_model import MenuModel, MenuRound
+from potluck_trainer.learners.menu_model import MenuModel, open_round
+from potluck_trainer.learners.packed_round import Entry
 from potluck_trainer.learners.passes import PackedDecoder
 from potluck_trainer.learners.weights import canonical
-from potluck_trainer.losses import Floats, LossTerms
+from potluck_trainer.losses import Floats
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -72,17 +69,36 @@ class LoraTeam:
         causal.requires_grad_(False)
         causal = causal.to(config.device)
         packed = PackedDecoder(architecture.take(causal)) if architecture.is_plain(causal) else None
+        self._config, self._seed = config, seed
         self._learners = {
             agent: LoraLearner(_over_shared_base(causal), packed, agent, base_digest, config, temperature, seed)
             for agent in agents
         }
+        able = all(learner.menus.reader is not None for learner in self._learners.values())
+        if config.joint and not able:
+            raise BackboneError("learner.joint: transformers reads this backbone, agent by agent; leave it out")
+        self._joint = able and (config.device != "cpu" if config.joint is None else config.joint)
 
     @property
     def agents(self) -> tuple[str, ...]:
         return self._agents
 
+    @property
+    def jobs(self) -> tuple[tuple[str, ...], ...]:
+        return (self._agents,) if self._joint else tuple((agent,) for agent in self._agents)
+
     def update(self, agent: str, samples: Sequence[Sample], round_number: int, go_on: GoOn = always) -> UpdateReport:
-        return self._learners[agent].update(samples, round_number, go_on)
+        return self.update_together({agent: samples}, round_number, go_on)[agent]
+
+    def update_together(
+        self, samples: Mapping[str, Sequence[Sample]], round_number: int, go_on: GoOn = always
+    ) -> dict[str, UpdateReport]:
+        torch.set_num_threads(self._config.threads)
+        learners = {agent: self._learners[agent] for agent in samples}
+        models = [learner.menus for learner in learners.values()]
+        return joint_update.update(
+            learners, samples, partial(open_round, models), self._config, self._seed, round_number, go_on
+        )
 
     def logp(self, agent: str, samples: Sequence[Sample]) -> Floats:
         return self._learners[agent].logp(samples)
@@ -118,57 +134,14 @@ class LoraLearner:
         self._config = config
         self._seed = seed
         self._model = _with_adapter(causal, config, derive_seed(seed, "lora", agent))
-        self._menus = MenuModel(self._model, temperature, packed)
+        self.menus = MenuModel(self._model, temperature, packed)
         self._own = {name: p for name, p in self._model.named_parameters() if "lora_" in name}
         if not self._own:
             raise BackboneError("no module of the backbone matches learner.targets; name its linear layers")
         self._optimiser = torch.optim.AdamW(self._own.values(), lr=config.lr or 0.0, weight_decay=config.weight_decay)
 
-    def update(self, samples: Sequence[Sample], round_number: int, go_on: GoOn = always) -> UpdateReport:
-        started = time.perf_counter()
-        config, agent = self._config, self._agent
-        torch.set_num_threads(config.threads)
-        menu = max(sample.size for sample in samples)
-        episode_N, index_N, old_logp_N, advantage_N = columns(samples)
-        taken = self._menus.open(samples)
-        ref_NM = self._reference(taken, len(samples), menu, go_on) if config.beta else None
-        first: LossTerms | None = None
-        last, agreement, grad_norm, steps = LossTerms(), 0.0, 0.0, 0
-        for epoch in range(config.epochs):
-            seed = derive_seed(self._seed, "minibatch", agent, round_number, epoch)
-            for batch in minibatches(len(samples), config.minibatch, seed):
-                weight_N = np.zeros(len(samples))
-                weight_N[batch] = losses.weights(episode_N[batch], config.reduction)
-                last, difference = LossTerms(), 0.0
-                for rows in taken.microbatches(batch.tolist(), config.microbatch, config.pass_memory << 20):
-                    go_on()
-                    logp = taken.logp(rows)
-                    logp_NM = _wide(logp.detach().cpu().numpy(), menu)
-                    sampled = logp_NM[np.arange(len(rows)), index_N[rows]]
-                    difference = max(difference, float(np.abs(sampled - old_logp_N[rows]).max()))
-                    terms, grad_NM = losses.menu_loss(
-                        logp_NM,
-                        index_N[rows],
-                        old_logp_N[rows],
-                        advantage_N[rows],
-                        weight_N[rows],
-                        clip=config.clip,
-                        beta=config.beta,
-                        ref_NM=None if ref_NM is None else ref_NM[rows],
-                        entropy=config.entropy,
-                    )
-                    last += terms
-                    _backward(logp, grad_NM)
-                taken.flush()
-                if first is None:
-                    first, agreement = last, difference
-                    check_agreement(agreement, config.agreement, agent)
-                grad_norm = self._step()
-                steps += 1
-        seconds = time.perf_counter() - started
-        return UpdateReport(len(samples), steps, first or last, last, agreement, grad_norm, seconds)
-
-    def _step(self) -> float:
+    def step(self) -> float:
+        """An optimiser step; the gradient's norm before clipping. Raises IsolationError and NonFiniteError."""
         for name, parameter in self._model.named_parameters():
             if parameter.grad is not None and name not in self._own:
                 raise IsolationError(f"an update of {self._agent} gave {name} a gradient; this is a defect, report it")
@@ -179,21 +152,12 @@ class LoraLearner:
         return norm
 
     @torch.no_grad()
-    def _reference(self, taken: MenuRound, count: int, menu: int, go_on: GoOn) -> Floats:
-        """The frozen base's distribution, once a round."""
-        ref_NM = np.full((count, menu), -np.inf)
-        for rows in taken.microbatches(range(count), 2 * self._config.microbatch, self._config.pass_memory << 20):
-            go_on()
-            ref_NM[rows] = _wide(taken.logp(rows, adapted=False).cpu().numpy(), menu)
-        return ref_NM
-
-    @torch.no_grad()
     def logp(self, samples: Sequence[Sample]) -> Floats:
         """Menu log-probabilities of the present weights."""
         out_NM = np.full((len(samples), max(sample.size for sample in samples)), -np.inf)
-        taken = self._menus.open(samples)
+        taken = open_round([self.menus], [Entry(0, sample) for sample in samples])
         for rows in taken.microbatches(range(len(samples)), self._config.microbatch, self._config.pass_memory << 20):
-            out_NM[rows] = _wide(taken.logp(rows).cpu().numpy(), out_NM.shape[1])
+            out_NM[rows] = joint_update.wide(taken.logp(rows), out_NM.shape[1])
         return out_NM
 
     def export(self) -> Adapter:
@@ -258,16 +222,3 @@ def _targets(causal: Any, config: LearnerConfig) -> list[str]:
     return sorted(
         {name.rsplit(".")[-1] for name, one in modules if isinstance(one, torch.nn.Linear) and one is not head}
     )
-
-
-def _backward(logp: torch.Tensor, grad_NM: Floats) -> None:
-    if not logp.requires_grad:
-        return
-    grad = torch.from_numpy(np.ascontiguousarray(grad_NM[:, : logp.shape[1]])).to(logp.device)
-    torch.autograd.backward(logp, torch.where(torch.isfinite(logp), grad, torch.zeros_like(grad)))
-
-
-def _wide(logp_NM: npt.NDArray[np.float64], menu: int) -> Floats:
-    out = np.full((len(logp_NM), menu), -np.inf)
-    out[:, : logp_NM.shape[1]] = logp_NM
-    return out

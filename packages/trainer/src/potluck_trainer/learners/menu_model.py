@@ -65,12 +65,6 @@ class MenuModel:
         inner = getattr(one, "intermediate_size", None) or 4 * one.hidden_size
         return int(one.num_hidden_layers * self.head.element_size() * (16 * one.hidden_size + 6 * inner))
 
-    def open(self, samples: Sequence[Sample]) -> MenuRound:
-        """A round's decisions."""
-        if self.reader is not None:
-            return packed_round([self], [Entry(0, sample) for sample in samples])
-        return PlainRound(self, samples)
-
     def logp(self, hidden_RD: torch.Tensor | None, samples: Sequence[Sample]) -> torch.Tensor:
         """logp_NM in float64 on the CPU; -inf beyond the menu."""
         asked = policies.asked([policies.trie_of(one.labels) for one in samples], self.head.device)
@@ -160,6 +154,13 @@ class PlainRound:
 
     def flush(self) -> None:
         pass
+
+
+def open_round(models: Sequence[MenuModel], entries: Sequence[Entry]) -> MenuRound:
+    """A round's decisions of one agent, or of several whose models have readers all."""
+    if models[0].reader is None:
+        return PlainRound(models[0], [entry.sample for entry in entries])
+    return packed_round(models, entries)
 
 
 def packed_round(models: Sequence[MenuModel], entries: Sequence[Entry]) -> PackedRound:

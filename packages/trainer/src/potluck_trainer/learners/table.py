@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -144,6 +144,15 @@ class TableTeam:
                 steps += 1
         seconds = time.perf_counter() - started
         return UpdateReport(len(samples), steps, first or last, last, agreement, grad_norm, seconds)
+
+    @property
+    def jobs(self) -> tuple[tuple[str, ...], ...]:
+        return tuple((agent,) for agent in self._agents)
+
+    def update_together(
+        self, samples: Mapping[str, Sequence[Sample]], round_number: int, go_on: GoOn = always
+    ) -> dict[str, UpdateReport]:
+        return {agent: self.update(agent, own, round_number, go_on) for agent, own in samples.items()}
 
     def export(self, agent: str) -> Adapter:
         table = self._tables[agent]
