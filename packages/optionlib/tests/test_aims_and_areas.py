@@ -6,6 +6,8 @@ from potluck_optionlib.contract_game import ContractGame
 from potluck_optionlib.contracts import AWAY, Aim, Enter, Stand, option, waiting
 from potluck_optionlib.errors import ContractError
 from potluck_optionlib.game import NOOP, Activity, Instance, Observation, Scene
+from potluck_optionlib.guards import NO_GUARDS, Channel, Guard, GuardLibrary
+from potluck_optionlib.menus import one_by_one
 from potluck_optionlib.planners import DRIVING, Pose
 from potluck_optionlib.world import Outcome, World, cell_of
 
@@ -157,6 +159,17 @@ def test_an_area_is_entered_at_its_nearest_cell(game):
 def test_entering_where_one_is_already_fails_at_once(game):
     played, ended, _ = play(game, 0, Instance("retreat"))
     assert (played, ended.outcome, ended.features) == (["stay"], "effect_fail", {"there": "yes"})
+
+
+def test_guards_of_areas_hold_for_the_library_that_is_asked_with(game):
+    """One library after the other; the agent stands in the area."""
+    there, elsewhere = (
+        GuardLibrary(guards=(Guard(option="retreat", channel=Channel.INFERRED, when={"there": told}, support=9),))
+        for told in ("yes", "no")
+    )
+    for library in (elsewhere, there, NO_GUARDS, elsewhere):
+        assert (Instance("retreat") not in game.feasible(0, library)) is (library is there)
+        assert game.feasible(0, library) == one_by_one(game, 0, library)
 
 
 def test_a_target_may_be_there_beyond_the_instances(game):

@@ -24,13 +24,13 @@ def test_sets_of_cells_are_numbers_that_list_them_in_reading_order(here):
 
 def test_a_view_is_eleven_by_eleven_with_nine_rows_ahead_and_one_behind():
     here = ground("commons_harvest__open")
-    assert set(here.listed(here.view((12, 10, 0)))) == {(x, y) for x in range(7, 18) for y in range(1, 12)}
-    assert set(here.listed(here.view((12, 10, 1)))) == {(x, y) for x in range(11, 22) for y in range(5, 16)}
+    assert set(here.listed(here.views[12, 10, 0])) == {(x, y) for x in range(7, 18) for y in range(1, 12)}
+    assert set(here.listed(here.views[12, 10, 1])) == {(x, y) for x in range(11, 22) for y in range(5, 16)}
 
 
 def test_reach_is_by_walking(here):
     cell = sorted(here.floor)[100]
-    near = set(here.listed(here.near(cell)))
+    near = set(here.listed(here.near[cell]))
     assert near == {other for other in here.floor if here.steps(cell, other) <= REACH}
     assert all(here.steps(cell, other) >= abs(cell[0] - other[0]) + abs(cell[1] - other[1]) for other in here.floor)
 
@@ -45,6 +45,20 @@ def test_shots_come_in_the_order_of_walk_and_turn(here):
             costs.append(here.steps((x, y), (shot.pose.x, shot.pose.y)) + min(turn, 4 - turn))
         assert costs == sorted(costs)
         assert len(costs) <= 36
+
+
+@pytest.mark.parametrize("blocked", [0.0, 0.3, 0.9])
+def test_aims_are_the_shots_past_what_blocks(here, blocked):
+    rng, floor = random.Random(2), sorted(here.floor)
+    for _ in range(200):
+        target, blocking = rng.choice(floor), here.mask(cell for cell in floor if rng.random() < blocked)
+        near = [cell for cell in floor if here.steps(cell, target) <= 12]
+        stance = (*rng.choice(near), rng.randrange(4))
+        free = [shot.pose for shot in here.shots(stance, target) if not shot.before & blocking]
+        assert list(here.aims(stance, target, blocking)) == free
+        [steps] = here.soonest(stance, [target], blocking)
+        turn = (FACINGS.index(free[0].facing) - stance[2]) % 4
+        assert steps == here.steps(stance[:2], (free[0].x, free[0].y)) + min(turn, 4 - turn)
 
 
 def test_the_engine_beams_hit_what_shots_say():

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from potluck_optionlib.contracts import (
@@ -23,6 +22,7 @@ from potluck_optionlib.contracts import (
     TARGET_ABSENT,
     Aim,
     Contract,
+    Enter,
     Reach,
     accepts,
 )
@@ -37,21 +37,16 @@ from potluck_optionlib.game import (
     Sprite,
     Step,
 )
-from potluck_optionlib.guards import GuardLibrary
+from potluck_optionlib.guards import NO_GUARDS, GuardLibrary
 from potluck_optionlib.joint_steps import JointSteps
 from potluck_optionlib.menus import WAIT
 from potluck_optionlib.planners import FAR
-from potluck_optionlib.world import Look, World
+from potluck_optionlib.world import World, seen
 
-_Offer: TypeAlias = tuple[Contract[Any], Sequence[Instance], list[int]]
-"""Instances of a contract, with the distances to them."""
-_NOBODY: tuple[int, list[_Offer]] = (-1, [])
+_Offers: TypeAlias = dict[str, tuple[Sequence[Instance], Sequence[int]]]
+"""By option: instances, with the distances to them."""
+_NOBODY: tuple[int, _Offers] = (-1, {})
 _THERE, _ELSEWHERE = {"there": "yes"}, {"there": "no"}
-
-
-@lru_cache(maxsize=1 << 14)
-def _view(stem: str, name: str, look: Look, steps: int) -> ItemView:
-    return ItemView(stem, look.text, steps if steps < FAR else -1, look.key or name, look.greedy)
 
 
 class ContractGame(JointSteps):
@@ -59,6 +54,8 @@ class ContractGame(JointSteps):
 
     def __init__(self, world: World, contracts: Sequence[Contract[Any]]) -> None:
         super().__init__(world, _checked(world, contracts))
+        self._verdicts: tuple[GuardLibrary, dict[str, tuple[bool, bool]]] = (NO_GUARDS, {})
+        """What guards say of options that read `there` alone: is it forbidden there, and elsewhere?"""
         self.reset(0)
 
     def under(self, contracts: Sequence[Contract[Any]]) -> ContractGame:
@@ -84,47 +81,70 @@ class ContractGame(JointSteps):
 
     def feasible(self, agent: int, guards: GuardLibrary) -> list[Instance]:
         """Candidates that no guard forbids and the executor accepts now."""
-        return [instance for _, offered, _ in self._offers(agent, guards) for instance in offered]
+        return [instance for offered, _ in self._offers(agent, guards).values() for instance in offered]
 
     def entries(self, agent: int, guards: GuardLibrary) -> list[tuple[Instance, ItemView]]:
         """`feasible` with how each instance looks."""
         found: list[tuple[Instance, ItemView]] = []
-        for contract, instances, distances in self._offers(agent, guards):
-            stem, name = contract.stem, contract.name
-            looks = self.world.looks(agent, instances)
-            views = [_view(stem, name, look, steps) for look, steps in zip(looks, distances, strict=True)]
+        for name, (instances, distances) in self._offers(agent, guards).items():
+            views = self.world.views(agent, self.contracts[name].stem, instances, distances)
             found += zip(instances, views, strict=True)
         return found
 
-    def _offers(self, agent: int, guards: GuardLibrary) -> list[_Offer]:
-        """By contract what is feasible, with distances."""
-        found: list[_Offer] = []
+    def _offers(self, agent: int, guards: GuardLibrary) -> _Offers:
+        """What is feasible."""
+        found: _Offers = {}
+        away = self.world.away(agent)
         for name, contract in self.contracts.items():
-            instances = contract.instances(self.world, agent)
             if name == WAIT:
-                found.append((contract, instances, self._expansion.distances(agent, contract, instances)))
-                continue
-            if instances and guards.guards_option(name):
-                instances = self._unguarded(agent, contract, instances, guards)
-            if instances := self._accepted(agent, contract, instances):
-                distances = self._expansion.distances(agent, contract, instances)
-                if max(distances) >= FAR:
-                    near = [pair for pair in zip(instances, distances, strict=True) if pair[1] < FAR]
-                    instances, distances = [instance for instance, _ in near], [steps for _, steps in near]
-                if instances:
-                    found.append((contract, instances, distances))
+                instances = contract.instances(self.world, agent)
+                found[name] = instances, self._expansion.distances(agent, contract, instances)
+            elif not away and (instances := self._admitted(agent, contract)):
+                offered = self._feasible(agent, contract, instances, guards)
+                if offered[0]:
+                    found[name] = offered
         self._known = agent, found
         return found
 
-    def _unguarded(
+    def _admitted(self, agent: int, contract: Contract[Any]) -> Sequence[Instance]:
+        """What the executor of an option other than `wait` accepts, but for the way; the agent is not away."""
+        instances = contract.instances(self.world, agent)
+        if not instances or self._lacks(agent, contract):
+            return ()
+        if contract.explicit is accepts:
+            return instances
+        return [instance for instance in instances if not contract.explicit(self.world, agent, instance)]
+
+    def _feasible(
         self, agent: int, contract: Contract[Any], instances: Sequence[Instance], guards: GuardLibrary
-    ) -> Sequence[Instance]:
-        """Instances of a contract that no guard forbids."""
-        name, theres = contract.name, self._expansion.theres(agent, contract, instances)
-        if contract.reads != ("there",) or None in theres:
-            return [i for i in instances if not guards.forbids(name, self.features(agent, i))]
-        here, elsewhere = guards.forbids(name, _THERE), guards.forbids(name, _ELSEWHERE)
-        return [i for i, there in zip(instances, theres, strict=True) if not (here if there else elsewhere)]
+    ) -> tuple[Sequence[Instance], Sequence[int]]:
+        """Instances of a contract that no guard forbids and that can be got to, with distances."""
+        here = elsewhere = False
+        if guards.guards_option(contract.name):
+            if contract.reads == ("there",) and isinstance(contract.executor, Enter):
+                here, elsewhere = self._verdict(contract.name, guards)
+            else:
+                instances = [i for i in instances if not guards.forbids(contract.name, self.features(agent, i))]
+        distances = self._expansion.distances(agent, contract, instances)
+        if not (here or elsewhere) and max(distances, default=0) < FAR:
+            return instances, distances
+        # One is in an area that is no steps away.
+        found = [
+            (instance, steps)
+            for instance, steps in zip(instances, distances, strict=True)
+            if steps < FAR and not (elsewhere if steps else here)
+        ]
+        return [instance for instance, _ in found], [steps for _, steps in found]
+
+    def _verdict(self, name: str, guards: GuardLibrary) -> tuple[bool, bool]:
+        """Do guards forbid an option there, and elsewhere?"""
+        of, verdicts = self._verdicts
+        if of is not guards:
+            self._verdicts = guards, verdicts = guards, {}
+        verdict = verdicts.get(name)
+        if verdict is None:
+            verdict = verdicts[name] = guards.forbids(name, _THERE), guards.forbids(name, _ELSEWHERE)
+        return verdict
 
     def features(self, agent: int, instance: Instance) -> Mapping[str, str]:
         reads = self.contracts[instance.option].reads
@@ -173,7 +193,8 @@ class ContractGame(JointSteps):
         contract, distance = self.contracts[instance.option], self._offered_at(agent, instance)
         if distance is None:
             distance = self._expansion.distance(agent, instance)
-        return _view(contract.stem, contract.name, self.world.look(agent, instance), distance)
+        steps = distance if distance < FAR else -1
+        return seen(contract.stem, contract.name, self.world.look(agent, instance), steps)
 
     def scene(self) -> Scene:
         return self.world.scene()
@@ -183,14 +204,6 @@ class ContractGame(JointSteps):
         agents = [Sprite("agent", p.x, p.y, p.facing, seat, self.world.held(seat)) for seat, p in poses]
         return [*self.world.sprites(), *agents]
 
-    def _accepted(self, agent: int, contract: Contract[Any], instances: Sequence[Instance]) -> Sequence[Instance]:
-        """Instances of an option other than `wait` that the executor accepts, but for the way there."""
-        if not instances or self.world.away(agent) or self._lacks(agent, contract):
-            return ()
-        if contract.explicit is accepts:
-            return instances
-        return [instance for instance in instances if not contract.explicit(self.world, agent, instance)]
-
     def _lacks(self, agent: int, contract: Contract[Any]) -> bool:
         """Are its hands empty that should carry something?"""
         executor = contract.executor
@@ -199,10 +212,9 @@ class ContractGame(JointSteps):
     def _offered_at(self, agent: int, instance: Instance) -> int | None:
         """The distance at which an instance was just offered to an agent, whose executor accepts it then."""
         whose, known = self._known
-        if whose == agent:
-            for contract, instances, distances in known:
-                if contract.name == instance.option and instance in instances:
-                    return distances[instances.index(instance)]
+        if whose == agent and instance.option in known:
+            instances, distances = known[instance.option]
+            return distances[instances.index(instance)] if instance in instances else None
         return None
 
     def _offered(self, agent: int, instance: Instance) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from potluck_optionlib.contracts import Change, Contract
 from potluck_optionlib.game import Ended, Instance
-from potluck_optionlib.planners import Detour, Pose, Walker
+from potluck_optionlib.planners import Detour, Pose, Walker, Wish
 
 NO_FACTS: Mapping[str, str] = {}
+_FIXED = Wish.FIXED
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,7 @@ class Snapshot:
     detour: Detour | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """The facts around an execution, by whose they are."""
 
     own: Mapping[str, str]
@@ -58,27 +58,34 @@ class Facts:
         return {**self.own, **self.target}
 
 
-@dataclass(slots=True)
-class Turn:
-    """One agent's part in a step."""
+class Turn(Walker):
+    """One agent's part in a step: what it wants, for the planners and beyond them."""
 
-    execution: Execution
-    contract: Contract[Any] | None
-    """Its option's; None where it plays a primitive, or nothing."""
-    walker: Walker
-    primitive: str = ""
-    last: bool = False
-    """What it plays now is what the effect is judged around."""
-    act: str = ""
-    """What it plays if the plan lets it act."""
-    acts_last: bool = True
-    """Is that what the effect is judged around?"""
-    goal: Collection[tuple[int, int]] = ()
-    """Cells that end the execution once one is entered."""
-    away: bool = False
-    stood: Pose | None = None
-    """Where the agent stood before the step, unless it was away."""
-    before: Facts | None = None
+    __slots__ = ("act", "acts_last", "away", "before", "contract", "execution", "goal", "last", "primitive", "stood")
+
+    def __init__(self, execution: Execution, contract: Contract[Any] | None, stood: Pose | None, pose: int) -> None:
+        """`stood`, with its index `pose`: where the agent stands, unless it is away."""
+        self.wish, self.pose, self.target, self.adjacent = _FIXED, pose, -1, True
+        self.rank, self.grants = execution.rank, execution.grants
+        self.execution = execution
+        self.contract = contract
+        """Its option's; None where it plays a primitive, or nothing."""
+        self.primitive = ""
+        self.last = False
+        """What it plays now is what the effect is judged around."""
+        self.act = ""
+        """What it plays if the plan lets it act."""
+        self.acts_last = True
+        """Is that what the effect is judged around?"""
+        self.goal: Collection[tuple[int, int]] = ()
+        """Cells that end the execution once one is entered."""
+        self.away = stood is None
+        self.stood = stood
+        self.before: Facts | None = None
+
+    def fail(self, outcome: str) -> None:
+        """The execution ends so after this step."""
+        self.execution = replace(self.execution, failed=outcome)
 
 
 def judge(contract: Contract[Any], change: Change) -> str:

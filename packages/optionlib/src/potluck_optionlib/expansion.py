@@ -5,8 +5,8 @@ Distances take everybody else to make way, but agents that never move (`still`) 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from potluck_optionlib.contracts import NO_PATH, Aim, Contract, Enter, Reach, Stand
@@ -36,9 +36,11 @@ class _Area:
         return self._nearest
 
 
+_Sender: TypeAlias = Callable[[int, Turn, Instance, Field], bool]
+"""Says for an agent's turn where its option's executor leads; False where there is no way."""
+_GO, _ACT, _HOLD = Wish.GO, Wish.ACT, Wish.HOLD
 _NOWHERE: _Way = (FAR, -1, "")
 _NO_TURN = ("", FAR)
-_Travel: TypeAlias = Reach | Stand | Aim[Any] | Enter[Any]
 
 
 class Expansion:
@@ -47,6 +49,7 @@ class Expansion:
     def __init__(self, world: World, contracts: Mapping[str, Contract[Any]], grid: Grid) -> None:
         self._world, self._contracts, self._grid = world, contracts, grid
         self._areas: dict[Instance, _Area] = {}
+        self._senders = {name: self._sender(contract.executor) for name, contract in contracts.items()}
         self._targets = {text_of(cell): i for cell, i in grid.target_index.items()}
         self._texts = {cell: text_of(cell) for cell in grid.cells}
         self.still: tuple[int, ...] = ()
@@ -56,17 +59,13 @@ class Expansion:
 
     def there(self, agent: int, instance: Instance) -> bool | None:
         """Is the agent in the instance's area, or on its target? None where there is neither."""
-        return self.theres(agent, self._contracts[instance.option], (instance,))[0]
-
-    def theres(self, agent: int, contract: Contract[Any], instances: Sequence[Instance]) -> Sequence[bool | None]:
-        """`there` for instances of one contract."""
-        executor = contract.executor
+        executor = self._contracts[instance.option].executor
         x, y, _ = self._world.pose(agent)
         if isinstance(executor, Enter):
-            here, areas = (x, y), self._areas
-            return [here in (areas.get(i) or self._area(agent, i, executor)).cells for i in instances]
-        text = self._texts.get((x, y)) or text_of((x, y))
-        return [target == text if target else None for _, target in instances]
+            return (x, y) in (self._areas.get(instance) or self._area(agent, instance, executor)).cells
+        if not instance.target:
+            return None
+        return instance.target == (self._texts.get((x, y)) or text_of((x, y)))
 
     def distance(self, agent: int, instance: Instance) -> int:
         """Primitives until the agent is where it can act, others making way; 0 where it need not go anywhere."""
@@ -85,44 +84,90 @@ class Expansion:
         if isinstance(executor, Enter):
             areas = self._areas
             return [(areas.get(i) or self._area(agent, i, executor)).nearest(field)[1][pose] for i in instances]
-        rows = self._table(executor, field).rows
-        targets = [self._targets.get(target) for _, target in instances]
-        if None in targets:
+        rows, known = self._table(executor, field).rows, self._targets
+        try:
+            return [rows[known[target]][pose] for _, target in instances]
+        except KeyError:
             targets = [self._target(instance) for instance in instances]
-        return [FAR if target is None else rows[target][pose] for target in targets]
+            return [FAR if target is None else rows[target][pose] for target in targets]
 
-    def send(self, agent: int, turn: Turn, executor: _Travel) -> None:
-        """Towards where the executor acts; there: turn, wait until ready, act."""
-        walker, instance = turn.walker, turn.execution.instance
-        steps, target, facing = self._way(agent, instance, executor, walker.pose, self._field(agent))
-        if steps >= FAR:
-            turn.execution = replace(turn.execution, failed=f"explicit:{NO_PATH}")
-            return
-        walker.target, walker.adjacent = target, isinstance(executor, Reach) and executor.adjacent
-        arrived = steps == 0 or (facing != "" and self._grid.cell(walker.pose) == self._grid.targets[target])
-        walker.wish = Wish.ACT if arrived else Wish.GO
+    def common_field(self) -> Field | None:
+        """The tables for everybody, where they are the same."""
+        return None if self.still else self._field(-1)
+
+    def send(self, agent: int, turn: Turn, field: Field | None) -> bool:
+        """Towards where the executor acts; there: turn, wait until ready, act. False: it does not go anywhere.
+
+        `field`: what `common_field` says now.
+        """
+        instance = turn.execution.instance
+        send = self._senders[instance.option]
+        if send is None:
+            return False
+        if not send(agent, turn, instance, field or self._field(agent)):
+            turn.fail(f"explicit:{NO_PATH}")
+        return True
+
+    def _sender(self, executor: object) -> _Sender | None:
+        if isinstance(executor, Reach):
+            return partial(self._reach, executor)
         if isinstance(executor, Stand):
-            turn.goal = (self._grid.targets[target],)
-        elif isinstance(executor, Enter):
-            turn.goal = self._area(agent, instance, executor).cells
-            if arrived:  # There from the start: it ends with this step, whether others make it leave or not.
-                walker.wish, turn.last = Wish.HOLD, True
-        elif steps > 0:
-            now = self._grid.facings[walker.pose % len(self._grid.facings)]
-            turn.act, turn.acts_last = self._grid.motion.turns[now, facing or now][0], False
-        elif isinstance(executor, Reach) or executor.ready(self._world, agent):
+            return self._stand
+        if isinstance(executor, Aim):
+            return partial(self._aim, executor)
+        return partial(self._enter, executor) if isinstance(executor, Enter) else None
+
+    def _stand(self, agent: int, turn: Turn, instance: Instance, field: Field) -> bool:
+        target = self._target(instance)
+        steps = FAR if target is None else field.on.rows[target][turn.pose]
+        if target is None or steps >= FAR:
+            return False
+        turn.target, turn.adjacent = target, False
+        turn.wish = _GO if steps else _ACT
+        turn.goal = (self._grid.targets[target],)
+        return True
+
+    def _enter(self, executor: Enter[Any], agent: int, turn: Turn, instance: Instance, field: Field) -> bool:
+        area = self._areas.get(instance) or self._area(agent, instance, executor)
+        nearest, steps = area.nearest(field)
+        if steps[turn.pose] >= FAR:
+            return False
+        turn.target, turn.adjacent = nearest[turn.pose], False
+        turn.goal = area.cells
+        if steps[turn.pose]:
+            turn.wish = _GO
+        else:  # There from the start: it ends with this step, whether others make it leave or not.
+            turn.wish, turn.last = _HOLD, True
+        return True
+
+    def _reach(self, executor: Reach, agent: int, turn: Turn, instance: Instance, field: Field) -> bool:
+        target = self._target(instance)
+        steps = FAR if target is None else field.table(executor.adjacent).rows[target][turn.pose]
+        if target is None or steps >= FAR:
+            return False
+        turn.target, turn.adjacent = target, executor.adjacent
+        if steps:
+            turn.wish, turn.acts_last = _GO, False
+        else:
+            turn.wish, turn.act = _ACT, executor.primitive
+        return True
+
+    def _aim(self, executor: Aim[Any], agent: int, turn: Turn, instance: Instance, field: Field) -> bool:
+        steps, target, facing = self._aimed(agent, instance, executor, turn.pose, field)
+        if steps >= FAR:
+            return False
+        grid = self._grid
+        turn.target, turn.adjacent = target, False
+        arrived = steps == 0 or (facing != "" and grid.cell(turn.pose) == grid.targets[target])
+        turn.wish = _ACT if arrived else _GO
+        if steps:
+            now = grid.facings[turn.pose % len(grid.facings)]
+            turn.act, turn.acts_last = grid.motion.turns[now, facing or now][0], False
+        elif executor.ready(self._world, agent):
             turn.act = executor.primitive
         else:
             turn.acts_last = False
-
-    def _way(self, agent: int, instance: Instance, executor: _Travel, pose: int, field: Field) -> _Way:
-        if isinstance(executor, Aim):
-            return self._aimed(agent, instance, executor, pose, field)
-        if isinstance(executor, Enter):
-            nearest, steps = (self._areas.get(instance) or self._area(agent, instance, executor)).nearest(field)
-            return steps[pose], nearest[pose], ""
-        target = self._target(instance)
-        return _NOWHERE if target is None else (self._table(executor, field).rows[target][pose], target, "")
+        return True
 
     def _table(self, executor: Reach | Stand, field: Field) -> Table:
         return field.beside if isinstance(executor, Reach) and executor.adjacent else field.on

@@ -20,20 +20,17 @@ from potluck_optionlib.contracts import (
     Aim,
     Change,
     Contract,
-    Enter,
     Idle,
     Reach,
-    Stand,
 )
 from potluck_optionlib.errors import ContractError
 from potluck_optionlib.executions import NO_FACTS, Execution, Facts, Turn, judge
 from potluck_optionlib.expansion import Expansion
 from potluck_optionlib.game import NOOP, Activity, AgentStep, Ended, GameSpec, Instance, Step
 from potluck_optionlib.option_game import OptionGame
-from potluck_optionlib.planners import ACT, Grid, Motion, Walker, Wish, plan
+from potluck_optionlib.planners import ACT, STAY, Field, Grid, Motion, Wish, plan
 from potluck_optionlib.world import Cell, World
 
-_TRAVELS = (Reach, Stand, Aim, Enter)
 _FIXED, _HOLD = Wish.FIXED, Wish.HOLD
 _INTERACT, _MOVE, _WAIT, _BLOCKED, _NOOP = (
     Activity.INTERACT,
@@ -63,15 +60,16 @@ class JointSteps(OptionGame):
         super().__init__(world, spec, contracts, world.primitives)
 
     def step(self) -> Step:
-        turns = [self._turn(seat, execution) for seat, execution in enumerate(self._underway())]
+        field = self._expansion.common_field()
+        turns = [self._turn(seat, execution, field) for seat, execution in enumerate(self._underway())]
         self._plan(turns)
         outcome = self.world.step([turn.primitive for turn in turns])
         self._steps += 1
         ended = []
         for seat, turn in enumerate(turns):
-            end = self._end(seat, turn)
-            if turn.walker.grants != turn.execution.grants:
-                turn.execution = replace(turn.execution, grants=turn.walker.grants)
+            end = self._end(seat, turn) if self._may_end(turn) else None
+            if turn.grants != turn.execution.grants:
+                turn.execution = replace(turn.execution, grants=turn.grants)
             self._running[seat] = None if end else turn.execution
             ended += [end] if end else []
         agents = tuple([self._agent_step(seat, turn) for seat, turn in enumerate(turns)])
@@ -96,39 +94,33 @@ class JointSteps(OptionGame):
             return not contract.present(self.world, agent, instance)
         return instance not in contract.instances(self.world, agent)
 
-    def _turn(self, seat: int, execution: Execution) -> Turn:
-        """What an agent wants of this step."""
+    def _turn(self, seat: int, execution: Execution, field: Field | None) -> Turn:
+        """What an agent wants of this step. `field`: the tables for it, where they are the same for everybody."""
         world, instance = self.world, execution.instance
-        away = world.away(seat)
-        stood = None if away else world.pose(seat)
-        walker = Walker(
-            _FIXED, -1 if stood is None else self.grid.pose(stood), -1, True, execution.rank, execution.grants
-        )
+        stood = None if world.away(seat) else world.pose(seat)
         contract = self.contracts.get(instance.option)
-        turn = Turn(execution, contract, walker, "", False, "", True, (), away, stood)
+        turn = Turn(execution, contract, stood, -1 if stood is None else self.grid.pose(stood))
         if contract is None:
             turn.primitive = instance.target or world.motion.stay
             return turn
-        walker.wish = _HOLD
+        turn.wish = _HOLD
         if execution.failed:
             return turn
         if self._absent(seat, instance):
-            turn.execution = replace(execution, failed=f"explicit:{TARGET_ABSENT}")
+            turn.fail(f"explicit:{TARGET_ABSENT}")
             return turn
         executor = contract.executor
         if isinstance(executor, Idle):
             turn.last = self._steps + 1 - execution.start >= executor.steps
-        elif away:
-            turn.execution = replace(execution, failed=f"explicit:{AWAY}")
-        elif isinstance(executor, _TRAVELS):
-            self._expansion.send(seat, turn, executor)
-        elif executor is not None:
+        elif stood is None:
+            turn.fail(f"explicit:{AWAY}")
+        elif not self._expansion.send(seat, turn, field) and callable(executor):
             self._ask(seat, turn, executor)
         return turn
 
     def _ask(self, seat: int, turn: Turn, executor: Callable[[Any, int, Instance], Act]) -> None:
         """The author's own executor says what it plays."""
-        turn.walker.wish = Wish.FIXED
+        turn.wish = _FIXED
         try:
             turn.primitive, turn.last = executor(self.world, seat, turn.execution.instance)
             if turn.primitive not in self.world.primitives:
@@ -141,28 +133,30 @@ class JointSteps(OptionGame):
 
     def _plan(self, turns: Sequence[Turn]) -> None:
         """Settles everybody's primitive."""
-        here = [seat for seat, turn in enumerate(turns) if not turn.away]
+        here = [turn for turn in turns if not turn.away]
         detour = self._detour if len(here) == len(turns) else None
-        joint = plan(self.grid, [turns[seat].walker for seat in here], self.world.closed(), detour)
+        joint = plan(self.grid, here, self.world.closed(), detour)
         self._detour = joint.detour if len(here) == len(turns) else None
         if joint.hopeless >= 0:
-            turn = turns[here[joint.hopeless]]
-            turn.execution = replace(turn.execution, failed=f"explicit:{NO_PATH}")
-        for seat, way in zip(here, joint.ways, strict=True):
-            self._choose(seat, turns[seat], way)
-        for turn in turns:
-            turn.primitive = turn.primitive or self.world.motion.stay
+            here[joint.hopeless].fail(f"explicit:{NO_PATH}")
+        ways, stay, tries = iter(joint.ways), self.world.motion.stay, self.grid.tries
+        for seat, turn in enumerate(turns):
+            way = STAY if turn.away else next(ways)
+            enters = False
+            if way == ACT:
+                turn.primitive, turn.last = turn.act, turn.acts_last
+            elif not turn.primitive and not turn.away:
+                turn.primitive, cell = tries[turn.pose][way]
+                enters = cell in turn.goal
+            if (turn.last or enters) and not turn.away and turn.contract is not None and not turn.execution.failed:
+                turn.before = self.facts(seat, turn.execution.instance)
+            turn.primitive = turn.primitive or stay
 
-    def _choose(self, seat: int, turn: Turn, way: int) -> None:
-        """Settles the primitive, and takes the facts before it where it may be the last."""
-        enters = False
-        if way == ACT:
-            turn.primitive, turn.last = turn.act, turn.acts_last
-        elif not turn.primitive:
-            turn.primitive, cell = self.grid.move(turn.walker.pose, way)
-            enters = cell in turn.goal
-        if (turn.last or enters) and turn.contract is not None and not turn.execution.failed:
-            turn.before = self.facts(seat, turn.execution.instance)
+    def _may_end(self, turn: Turn) -> bool:
+        contract, execution = turn.contract, turn.execution
+        if contract is None or turn.before is not None or execution.failed:
+            return True
+        return self._steps - execution.start >= contract.timeout
 
     def _end(self, seat: int, turn: Turn) -> Ended | None:
         """How the execution ended with this step, if it did."""
@@ -189,7 +183,7 @@ class JointSteps(OptionGame):
             activity = _NOOP
         elif pose != turn.stood or world.away(seat):
             activity = _MOVE
-        elif turn.walker.wish is _HOLD or primitive == world.motion.stay == turn.execution.instance.target:
+        elif turn.wish is _HOLD or primitive == world.motion.stay == turn.execution.instance.target:
             activity = _WAIT
         else:
             activity = _BLOCKED

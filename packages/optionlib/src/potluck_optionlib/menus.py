@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from operator import gt
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from potluck_optionlib.contracts import map_order
@@ -25,6 +24,8 @@ from potluck_optionlib.guards import GuardLibrary
 LETTERS = string.ascii_uppercase
 WAIT = "wait"
 _FAR = 1 << 20
+_FIRST: tuple[tuple[int, ...], str] = ((), "")
+"""No target is before this one in reading order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +161,36 @@ def _shuffle(rows: list[Any], rng: random.Random) -> None:
 
 
 def _words(entries: Sequence[tuple[Instance, ItemView]]) -> list[str]:
+    """Items of a stem are numbered in reading order, which is how games list them nearly always."""
+    words: list[str] = []
+    begun: set[str] = set()
+    stem, ordinals, before = "", iter(_numbered("")), _FIRST
+    for (option, target), view in entries:
+        if option == WAIT:
+            words.append(view[0])
+            continue
+        order = map_order(target)
+        if view[0] != stem:
+            stem = view[0]
+            ordinals, before = iter(_numbered(stem)), _FIRST
+            if stem in begun:
+                return _sorted_words(entries)
+            begun.add(stem)
+        if order < before:
+            return _sorted_words(entries)
+        before = order
+        words.append(next(ordinals))
+    return words
+
+
+def _sorted_words(entries: Sequence[tuple[Instance, ItemView]]) -> list[str]:
     words = [view[0] for _, view in entries]
-    by_stem: dict[str, list[int]] = {}
+    by_stem: dict[str, list[tuple[tuple[tuple[int, ...], str], int]]] = {}
     for index, (instance, _) in enumerate(entries):
-        if instance[0] != WAIT:
-            by_stem.setdefault(words[index], []).append(index)
-    for stem, indices in by_stem.items():
-        orders = [map_order(entries[index][0][1]) for index in indices]
-        if any(map(gt, orders, orders[1:])):
-            indices = [index for _, index in sorted(zip(orders, indices, strict=True))]
-        for index, word in zip(indices, _numbered(stem), strict=False):
+        if instance.option != WAIT:
+            by_stem.setdefault(words[index], []).append((map_order(instance.target), index))
+    for stem, ordered in by_stem.items():
+        for (_, index), word in zip(sorted(ordered), _numbered(stem), strict=False):
             words[index] = word
     return words
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from potluck_optionlib.game import Event, Instance, Observation, Scene, Sprite
+from potluck_optionlib.game import Event, Instance, ItemView, Observation, Scene, Sprite
 from potluck_optionlib.planners import Motion, Pose
 
 Cell = tuple[int, int]
@@ -37,6 +38,12 @@ class Look(NamedTuple):
     """What tables tell options apart by; the option's name if empty."""
     greedy: float = 0.0
     """How good it looks to a scripted player."""
+
+
+@lru_cache(maxsize=1 << 14)
+def seen(stem: str, name: str, look: Look, steps: int) -> ItemView:
+    """An option's instance in a menu, by the option's stem and name, with the steps to it (-1: no way)."""
+    return ItemView(stem, look.text, steps, look.key or name, look.greedy)
 
 
 class World(Protocol):
@@ -115,9 +122,10 @@ class World(Protocol):
         """How an option instance reads now."""
         return Look(f"{instance.option.replace('_', ' ')} {instance.target}".rstrip())
 
-    def looks(self, agent: int, instances: Sequence[Instance]) -> Sequence[Look]:
-        """`look` at instances of one option, for worlds that are quicker at many than one by one."""
-        return [self.look(agent, instance) for instance in instances]
+    def views(self, agent: int, stem: str, instances: Sequence[Instance], steps: Sequence[int]) -> Sequence[ItemView]:
+        """`look` at instances of one option, so many steps away; for worlds that are quicker at many than at each."""
+        looks = [self.look(agent, instance) for instance in instances]
+        return [seen(stem, i.option, look, n) for i, look, n in zip(instances, looks, steps, strict=True)]
 
     def scene(self) -> Scene:
         """The fixed picture."""

@@ -16,9 +16,9 @@ from potluck_envs.meltingpot.frame import Cell
 from potluck_envs.meltingpot.ground import Ground, Place, ground, middle
 from potluck_envs.meltingpot.sight import Sight
 from potluck_optionlib.contracts import AWAY, Aim, Contract, Enter, option, waiting
-from potluck_optionlib.game import Instance, Observation
+from potluck_optionlib.game import Instance, ItemView, Observation
 from potluck_optionlib.planners import Pose
-from potluck_optionlib.world import Look, text_of
+from potluck_optionlib.world import Look, seen, text_of
 
 SUBSTRATE = "clean_up"
 CLEAN, TO_RIVER, TO_ORCHARD = "clean_dirt", "go_to_river", "go_to_orchard"
@@ -43,7 +43,7 @@ class CleanUp(Commons):
             self.ground.mask(cell for place in places for cell in place.cells) for places in (self.river, self.orchard)
         )
         self._dirt_mask = self.ground.mask(self._dirt_sites)
-        self._cleaning = {cell: Instance(CLEAN, text_of(cell)) for cell in self._dirt_sites}
+        self._cleaning = [Instance(CLEAN, text_of(cell)) for cell in self.ground.cells]
         self._stretches = _masks()
         self._areas = {place.text: place for place in (*self.river, *self.orchard)}
         self._remembered: list[tuple[Sight | None, tuple[int, int]]] = [(None, (0, 0))] * self.agents
@@ -66,20 +66,16 @@ class CleanUp(Commons):
 
     def dirt_in_reach(self, agent: int) -> Sequence[Instance]:
         """One instance of cleaning for each dirty cell in reach, in reading order."""
-        near = (self._state or self.state).dirt & self.ground.near(self.cell(agent))
-        return [self._cleaning[cell] for cell in self.ground.listed(near)]
+        return self.ground.picked(self._cleaning, (self._state or self.state).dirt & self.ground.near[self.cell(agent)])
 
     def dirty(self, agent: int, instance: Instance) -> bool:
         """Is the cell still dirty?"""
-        return bool((self._state or self.state).dirt & self.ground.bit[cell_of(instance.target)])
+        return bool((self._state or self.state).dirt & self.ground.bit_of[instance.target])
 
     def aims_at_dirt(self, agent: int, instance: Instance) -> Iterator[Pose]:
         """Poses from which the cleaning beam hits a cell now, no other dirt being in its way; the soonest first."""
         state = self._state or self.state
-        dirt = state.dirt
-        for pose, before in self.ground.shots(state.sights[agent].stance, cell_of(instance.target)):
-            if not before & dirt:
-                yield pose
+        return self.ground.aims(state.sights[agent].stance, self.ground.cell_of[instance.target], state.dirt)
 
     def steps_to_dirt(self, agent: int, instances: Sequence[Instance]) -> list[int]:
         """Steps and turns to the first of those poses."""
@@ -121,22 +117,26 @@ class CleanUp(Commons):
         name, target = instance.option, instance.target
         if not target:
             return _WAIT
-        if name in (EAT, CLEAN) or name in self.going:
-            return self.looks(agent, (instance,))[0]
-        return Look(f"zap {target}", name, -50.0)
+        if name in self.going:
+            return self._drawing(agent, name, (instance,))[0]
+        if name not in (EAT, CLEAN):
+            return Look(f"zap {target}", name, -50.0)
+        (x, y), (tx, ty) = self.cell(agent), self.ground.cell_of[target]
+        return _thing(name, target, abs(tx - x) + abs(ty - y), self._eager(agent, name))
 
-    def looks(self, agent: int, instances: Sequence[Instance]) -> Sequence[Look]:
+    def views(self, agent: int, stem: str, instances: Sequence[Instance], steps: Sequence[int]) -> Sequence[ItemView]:
         name = instances[0].option
         if name in self.going:
-            return self._drawing(agent, name, instances)
+            looks = self._drawing(agent, name, instances)
+            return [seen(stem, name, look, n) for look, n in zip(looks, steps, strict=True)]
         if name not in (EAT, CLEAN):
-            return [self.look(agent, instance) for instance in instances]
-        (x, y), eager = self.cell(agent), self._eager(agent, name)
-        cells = [self.ground.cell_of[instance[1]] for instance in instances]
-        return [
-            _thing(name, target, abs(tx - x) + abs(ty - y), eager)
-            for (_, target), (tx, ty) in zip(instances, cells, strict=True)
-        ]
+            return super().views(agent, stem, instances, steps)
+        (x, y), cells, views = self.cell(agent), self.ground.cell_of, _views(stem, name, self._eager(agent, name))
+        found = []
+        for (_, target), n in zip(instances, steps, strict=True):
+            tx, ty = cells[target]
+            found.append(views[target, abs(tx - x) + abs(ty - y), n])
+        return found
 
     def _remembered_dirt(self, agent: int) -> tuple[int, int]:
         """River cells that an agent has seen, and how many in 100 of them were dirty then."""
@@ -247,6 +247,22 @@ _WAIT = Look("wait a moment", "", 1.0)
 def _thing(name: str, target: str, steps: int, eager: float) -> Look:
     text = f"eat the apple at {target}" if name == EAT else f"clean the dirt at {target}"
     return Look(text, f"{name}/{'near' if steps <= _NEAR else 'far'}", eager - steps)
+
+
+class _Views(dict[tuple[str, int, int], ItemView]):
+    """By target, steps to it as the crow flies, and steps: how options on single things are seen."""
+
+    def __init__(self, stem: str, name: str, eager: float) -> None:
+        super().__init__()
+        self._of = stem, name, eager
+
+    def __missing__(self, key: tuple[str, int, int]) -> ItemView:
+        (stem, name, eager), (target, near, steps) = self._of, key
+        view = self[key] = seen.__wrapped__(stem, name, _thing(name, target, near, eager), steps)
+        return view
+
+
+_views = lru_cache(maxsize=16)(_Views)
 
 
 @lru_cache(maxsize=1 << 10)

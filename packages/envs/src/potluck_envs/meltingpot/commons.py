@@ -68,7 +68,7 @@ class Commons(World):
         self.zapping = zapping
         self.ground = ground(substrate)
         self._state: State | None = None
-        self._eating: dict[Cell, Instance] = {cell: Instance(EAT, text_of(cell)) for cell in self.ground.floor}
+        self._eating = [Instance(EAT, text_of(cell)) for cell in self.ground.cells]
         self._zaps = tuple(Instance(ZAP, f"agent_{seat}") for seat in range(self.agents))
 
     # The engine
@@ -110,7 +110,7 @@ class Commons(World):
             apples, dirt = ground.mask(frame.apples), ground.mask(frame.dirt)
             none = (0,) * self.agents
             sights = tuple(
-                Sight((0, 0, 0), away=True) if s is None else looked(Sight(s), s, ground.view(s), apples, dirt)
+                Sight((0, 0, 0), away=True) if s is None else looked(Sight(s), s, ground.views[s], apples, dirt)
                 for s in frame.poses
             )
             poses = tuple(ground.poses[sight.stance] for sight in sights)
@@ -159,16 +159,15 @@ class Commons(World):
 
     def apples_in_reach(self, agent: int) -> Sequence[Instance]:
         """One instance of eating for each apple in reach, in reading order."""
-        near = (self._state or self.state).apples & self.ground.near(self.cell(agent))
-        return [self._eating[cell] for cell in self.ground.listed(near)]
+        return self.ground.picked(self._eating, (self._state or self.state).apples & self.ground.near[self.cell(agent)])
 
     def ripe(self, agent: int, instance: Instance) -> bool:
         """Is the apple still there?"""
-        return bool((self._state or self.state).apples & self.ground.bit[cell_of(instance.target)])
+        return bool((self._state or self.state).apples & self.ground.bit_of[instance.target])
 
     def others_in_reach(self, agent: int) -> Sequence[Instance]:
         """One instance of zapping for each other agent in reach."""
-        near, sights = self.ground.near(self.cell(agent)), self.state.sights
+        near, sights = self.ground.near[self.cell(agent)], self.state.sights
         return [
             zap
             for other, (zap, sight) in enumerate(zip(self._zaps, sights, strict=True))
@@ -183,8 +182,7 @@ class Commons(World):
         """Poses from which the zapping beam hits another agent now, nobody being in its way; the soonest first."""
         victim = self.victim(instance)
         others = self.ground.mask(self.cell(i) for i in range(self.agents) if i not in (agent, victim))
-        shots = self.ground.shots(self.state.sights[agent].stance, self.cell(victim))
-        return (shot.pose for shot in shots if not shot.before & others)
+        return self.ground.aims(self.state.sights[agent].stance, self.cell(victim), others)
 
     # Pictures
 
@@ -200,7 +198,7 @@ class Commons(World):
 
     def _after(self, state: State, frame: Frame) -> State:
         """The state after a step."""
-        bit, view = self.ground.bit, self.ground.view
+        bit, views = self.ground.bit, self.ground.views
         apples, dirt = state.apples, state.dirt
         if frame.apples is not state.frame.apples:
             for cell in frame.apples ^ state.frame.apples:
@@ -216,7 +214,7 @@ class Commons(World):
             elif stance == sight.stance and not sight.away and not changed & sight.view:
                 sights.append(sight)
             else:
-                sights.append(looked(sight, stance, view(stance), apples, dirt))
+                sights.append(looked(sight, stance, views[stance], apples, dirt))
         poses = self.ground.poses
         eaten, cleaned, zapped, cleaners = state.eaten, state.cleaned, state.zapped, {}
         for event in frame.events:

@@ -108,12 +108,12 @@ class _Scan:
     def _rays(self) -> tuple[int, ...]:
         """Beams lie in layers of their own, above all others."""
         layers = np.asarray(self._raw.observation("WORLD.LAYER"))[:, :, _LAYERS:]
-        width = layers.shape[1]
-        found: list[int] = []
-        for y, x, layer in np.argwhere(layers).tolist():
-            kind = self._beams.get(int(layers[y, x, layer]))
+        sprites, found = layers.ravel(), list[int]()
+        places = np.flatnonzero(sprites)
+        for place, sprite in zip(places.tolist(), sprites[places].tolist(), strict=True):
+            kind = self._beams.get(sprite)
             if kind is not None:
-                found += (kind, y * width + x)
+                found += (kind, place // layers.shape[2])
         return tuple(found)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import takewhile
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from potluck_envs.meltingpot.level import Level, level
 from potluck_optionlib.planners import FAR, Pose
 from potluck_optionlib.planners.motion import driving
 from potluck_optionlib.world import text_of
+
+T = TypeVar("T")
 
 MOTION = driving("FORWARD", "TURN_LEFT", "TURN_RIGHT", "BACKWARD", "STEP_LEFT", "STEP_RIGHT", "NOOP")
 """Moves are seen from the facing. Agents move one after the other, in an order that the engine draws."""
@@ -51,29 +54,50 @@ class Shot(NamedTuple):
 
 
 class _Aims:
-    """The shots at a cell, in order for those who stand around it."""
+    """The shots at a cell, and for those who stand around it the soonest one of each kind of ray."""
 
     def __init__(self, shots: Sequence[Shot], index: Mapping[Cell, int]) -> None:
         """index: numbers of the floor's cells."""
         self.shots = shots
-        self.before = [shot.before for shot in shots]
-        self.rows: dict[int, int] = {}
-        """By number of a cell: its place among those that have been put in order."""
+        self.before = [*[shot.before for shot in shots], 0]
+        """By number of a shot; the number after the last stands for none, which nothing stops."""
+        self.places: dict[int, int] = {}
+        """By number of a cell: where its rows begin, one for each facing."""
         self.order, self.steps = b"", b""
-        """[row, facing, place]: numbers of the shots, the soonest first, and steps and turns to each."""
+        """[place]: numbers of shots, the soonest first, and steps and turns to each. A row holds one shot of those
+        whose rays pass the same cells, and ends with none."""
+        self.width = len(set(self.before[:-1])) + 1
         facings = [FACINGS.index(shot.pose.facing) for shot in shots]
+        kinds = {before: kind for kind, before in enumerate(dict.fromkeys(self.before[:-1]))}
+        kind = np.array([kinds[shot.before] for shot in shots], np.intp)
+        self._by_kind = np.argsort(kind, kind="stable")
+        self._starts = np.searchsorted(kind[self._by_kind], np.arange(len(kinds)))
         self._cells = np.array([index[shot.pose.x, shot.pose.y] for shot in shots], np.intp)
         self._turns = np.array([[_TURNS[(there - f) % 4] for there in facings] for f in range(4)], np.int16)
 
     def put_in_order(self, steps: NDArray[np.int16], cells: NDArray[np.intp]) -> None:
-        """Adds the order for some cells. steps: between all cells."""
+        """Adds the rows of some cells. steps: between all cells."""
+        keys = self._keys(steps, cells)[:, :, self._by_kind]
+        soonest = np.full((len(cells), len(FACINGS), self.width), _MOST << _BITS | len(self.shots), np.int16)
+        if len(self.shots):
+            soonest[:, :, :-1] = np.minimum.reduceat(keys, self._starts, axis=2)
+            soonest.sort(axis=2)
+        size, begun = len(FACINGS) * self.width, len(self.order)
+        self.places |= {cell: begun + size * row for row, cell in enumerate(cells.tolist())}
+        self.order += (soonest & (1 << _BITS) - 1).astype(np.uint8).tobytes()
+        self.steps += (soonest >> _BITS).astype(np.uint8).tobytes()
+
+    def sorted(self, steps: NDArray[np.int16], cell: int, facing: int) -> list[Shot]:
+        """All shots, the soonest first."""
+        keys = np.sort(self._keys(steps, np.array([cell]))[0, facing])
+        return [self.shots[number] for number in (keys & (1 << _BITS) - 1).tolist()]
+
+    def _keys(self, steps: NDArray[np.int16], cells: NDArray[np.intp]) -> NDArray[np.int16]:
+        """[cell, facing, shot]: steps and turns, before the shot's number."""
         walks = steps[cells][:, self._cells]
-        keys = np.minimum(walks[:, None, :] + self._turns, _MOST) << _BITS
+        keys: NDArray[np.int16] = np.minimum(walks[:, None, :] + self._turns, np.int16(_MOST)) << _BITS
         keys |= np.arange(len(self.shots), dtype=np.int16)
-        keys.sort(axis=2)
-        self.rows |= {cell: row for row, cell in enumerate(cells.tolist(), len(self.rows))}
-        self.order += (keys & (1 << _BITS) - 1).astype(np.uint8).tobytes()
-        self.steps += (keys >> _BITS).astype(np.uint8).tobytes()
+        return keys
 
 
 @dataclass(frozen=True)
@@ -102,13 +126,19 @@ class Ground:
         self._steps = _all_steps(list(self._index))
         self._places = np.array([x + y * level.width for x, y in self._index])
         """Numbers of the floor's cells, in the order of `_index`."""
-        self._near: dict[Cell, int] = {}
-        self._views: dict[Stance, int] = {}
         self._columns = [sum(1 << line * level.width for line in range(count)) for count in range(level.height + 1)]
         """[lines]: the leftmost cells of the first so many."""
+        self.views: Mapping[Stance, int] = {
+            (x, y, facing): self._window(x, y, facing) for x, y in self.floor for facing in range(len(FACINGS))
+        }
+        """The cells in an agent's window, as the substrate defines it. Walls hide nothing."""
+        self.near: Mapping[Cell, int] = self._all_near()
+        """The cells within `REACH` steps."""
         self._aims: dict[Cell, _Aims] = {}
         self.cell_of: Mapping[str, Cell] = {text_of(cell): cell for cell in self.cells}
         """Cells by the texts of targets."""
+        self.bit_of = {text: self.bit[cell] for text, cell in self.cell_of.items()}
+        """Sets of one cell by the texts of targets."""
 
     def mask(self, cells: Iterable[Cell]) -> int:
         """A set of cells as a number."""
@@ -117,19 +147,18 @@ class Ground:
             found |= bit[cell]
         return found
 
-    def listed(self, mask: int) -> Iterator[Cell]:
-        """The cells of a set, in reading order."""
+    def picked(self, things: Sequence[T], mask: int) -> list[T]:
+        """Of things, one for each cell, those in a set of cells, in reading order."""
+        found = []
         while mask:
             low = mask & -mask
-            yield self.cells[low.bit_length() - 1]
+            found.append(things[low.bit_length() - 1])
             mask ^= low
+        return found
 
-    def view(self, stance: Stance) -> int:
-        """The cells in an agent's window, as the substrate defines it. Walls hide nothing."""
-        seen = self._views.get(stance)
-        if seen is None:
-            seen = self._views[stance] = self._window(*stance)
-        return seen
+    def listed(self, mask: int) -> Iterator[Cell]:
+        """The cells of a set, in reading order."""
+        return iter(self.picked(self.cells, mask))
 
     def _window(self, x: int, y: int, facing: int) -> int:
         """A window is a rectangle, cut off at the edges of the map."""
@@ -142,14 +171,11 @@ class Ground:
         row = (1 << right + 1) - (1 << left)
         return row * self._columns[bottom + 1 - top] << top * level.width
 
-    def near(self, cell: Cell) -> int:
-        """The cells within `REACH` steps."""
-        near = self._near.get(cell)
-        if near is None:
-            flags = np.zeros(len(self.cells), bool)
-            flags[self._places[self._steps[self._index[cell]] <= REACH]] = True
-            near = self._near[cell] = int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
-        return near
+    def _all_near(self) -> dict[Cell, int]:
+        flags = np.zeros((len(self._index), len(self.cells)), bool)
+        flags[:, self._places] = self._steps <= REACH
+        rows = np.packbits(flags, axis=1, bitorder="little")
+        return {cell: int.from_bytes(row.tobytes(), "little") for cell, row in zip(self._index, rows, strict=True)}
 
     def steps(self, start: Cell, end: Cell) -> int:
         """Steps from cell to cell, nobody being in the way."""
@@ -158,49 +184,62 @@ class Ground:
     def shots(self, stance: Stance, target: Cell) -> Iterator[Shot]:
         """Every pose from which a beam can get to a cell, the soonest first for an agent that stands here."""
         x, y, facing = stance
-        aims, row = self._aims_from(self._index[x, y], target)
-        at = (row * len(FACINGS) + facing) * len(aims.shots)
-        return map(aims.shots.__getitem__, aims.order[at : at + len(aims.shots)])
+        return iter(self._aims_at(target).sorted(self._steps, self._index[x, y], facing))
+
+    def aims(self, stance: Stance, target: Cell, blocking: int) -> Iterator[Pose]:
+        """The poses from which a beam gets to a cell past what blocks its rays, the soonest first."""
+        aims, at = self._first(stance, target, blocking)
+        if aims.order[at] < len(aims.shots):
+            first = aims.shots[aims.order[at]]
+            yield first.pose
+            for shot in self.shots(stance, target):
+                if not shot.before & blocking and shot is not first:
+                    yield shot.pose
 
     def soonest(self, stance: Stance, targets: Iterable[Cell], blocking: int) -> list[int]:
-        """Steps and turns to the first pose from which a beam gets to each cell past what blocks its rays, or FAR."""
-        x, y, facing = stance
-        cell, found = self._index[x, y], []
+        """Steps and turns to the first of the poses that `aims` names for each cell, or FAR."""
+        found = []
         for target in targets:
-            aims, row = self._aims_from(cell, target)
-            before, order = aims.before, aims.order
-            at = (row * len(FACINGS) + facing) * len(before)
-            for place in range(at, at + len(before)):
-                if not before[order[place]] & blocking:
-                    found.append(aims.steps[place] if aims.steps[place] < _MOST else FAR)
-                    break
-            else:
-                found.append(FAR)
+            aims, at = self._first(stance, target, blocking)
+            found.append(aims.steps[at] if aims.steps[at] < _MOST else FAR)
         return found
 
-    def _aims_from(self, cell: int, target: Cell) -> tuple[_Aims, int]:
-        """The shots at a cell, and the row of their order for those in another, given by number."""
+    def _first(self, stance: Stance, target: Cell, blocking: int) -> tuple[_Aims, int]:
+        """The shots at a cell, and the place of the soonest one past what blocks."""
+        x, y, facing = stance
+        cell = self._index[x, y]
+        aims = self._aims.get(target) or self._aims_at(target)
+        at = aims.places.get(cell)
+        if at is None:
+            aims.put_in_order(self._steps, np.array([cell]))
+            at = aims.places[cell]
+        at += facing * aims.width
+        before, order = aims.before, aims.order
+        while before[order[at]] & blocking:
+            at += 1
+        return aims, at
+
+    def _aims_at(self, target: Cell) -> _Aims:
         aims = self._aims.get(target)
         if aims is None:
             if len(self._aims) >= _KEPT:
                 self._aims.clear()
             aims = self._aims[target] = _Aims(list(self._from_around(target)), self._index)
             aims.put_in_order(self._steps, np.flatnonzero(self._steps[self._index[target]] <= _AROUND))
-        row = aims.rows.get(cell)
-        if row is None:
-            aims.put_in_order(self._steps, np.array([cell]))
-            row = aims.rows[cell]
-        return aims, row
+        return aims
 
     def _from_around(self, target: Cell) -> Iterator[Shot]:
+        """A ray that has come to the target has passed the cells on this side of it."""
+        tx, ty = target
         for facing in range(len(FACINGS)):
             (ax, ay), (rx, ry) = STEPS[facing], STEPS[(facing + 1) % 4]
+            passed = list(takewhile(self.floor.__contains__, [(tx - n * ax, ty - n * ay) for n in (1, 2)]))
+            before = [self.mask(passed[:n]) for n in range(len(passed) + 1)]
             for ray in RAYS:
-                for number, (ahead, right) in enumerate(ray):
-                    x, y = target[0] - ahead * ax - right * rx, target[1] - ahead * ay - right * ry
-                    passed = [(x + a * ax + r * rx, y + a * ay + r * ry) for a, r in ray[:number]]
-                    if self.floor.issuperset([(x, y), *passed]):
-                        yield Shot(self.poses[x, y, facing], self.mask(passed))
+                for (ahead, right), cells in zip(ray, before, strict=False):
+                    x, y = tx - ahead * ax - right * rx, ty - ahead * ay - right * ry
+                    if (x, y) in self.floor:
+                        yield Shot(self.poses[x, y, facing], cells)
 
 
 def _all_steps(cells: Sequence[Cell]) -> NDArray[np.int16]:

@@ -13,8 +13,8 @@ from potluck_envs.meltingpot.commons import EAT, TIMEOUT, WAIT_STEPS, Commons, e
 from potluck_envs.meltingpot.frame import Cell
 from potluck_envs.meltingpot.ground import STEPS, Place, ground, middle
 from potluck_optionlib.contracts import AWAY, Contract, Enter, option, waiting
-from potluck_optionlib.game import Event, Instance, Observation
-from potluck_optionlib.world import Look, text_of
+from potluck_optionlib.game import Event, Instance, ItemView, Observation
+from potluck_optionlib.world import Look, seen, text_of
 
 SUBSTRATE = "commons_harvest__open"
 TO_PATCH, LEAVE = "move_to_patch", "leave_patch"
@@ -85,7 +85,9 @@ class Harvest(Commons):
     def look(self, agent: int, instance: Instance) -> Look:
         name, target = instance.option, instance.target
         if name == EAT:
-            return self.looks(agent, (instance,))[0]
+            (x, y), (tx, ty) = self.cell(agent), self.ground.cell_of[target]
+            patch = self.place_of[tx, ty]
+            return _apple(target, patch, self._left(agent, patch), abs(tx - x) + abs(ty - y))
         if name == TO_PATCH:
             patch = self._areas[target].name
             return _going(patch, target, self._left(agent, patch))
@@ -93,17 +95,19 @@ class Harvest(Commons):
             return _LEAVE
         return Look(f"zap {target}", name, -50.0) if target else _WAIT
 
-    def looks(self, agent: int, instances: Sequence[Instance]) -> Sequence[Look]:
+    def views(self, agent: int, stem: str, instances: Sequence[Instance], steps: Sequence[int]) -> Sequence[ItemView]:
         if instances[0].option != EAT:
-            return [self.look(agent, instance) for instance in instances]
-        x, y = self.cell(agent)
-        cells = [self.ground.cell_of[instance[1]] for instance in instances]
-        patches = [self.place_of[cell] for cell in cells]
-        left = {patch: self._left(agent, patch) for patch in set(patches)}
-        return [
-            _apple(target, patch, left[patch], abs(tx - x) + abs(ty - y))
-            for (_, target), patch, (tx, ty) in zip(instances, patches, cells, strict=True)
-        ]
+            return super().views(agent, stem, instances, steps)
+        (x, y), cells, places = self.cell(agent), self.ground.cell_of, self.place_of
+        left: dict[str, int] = {}
+        found = []
+        for (_, target), n in zip(instances, steps, strict=True):
+            tx, ty = cell = cells[target]
+            patch = places[cell]
+            if patch not in left:
+                left[patch] = self._left(agent, patch)
+            found.append(_apple_seen(stem, target, patch, left[patch], abs(tx - x) + abs(ty - y), n))
+        return found
 
     def _left(self, agent: int, patch: str) -> int:
         """Apples of a patch as an agent last saw them; -1 where it has not seen all of its cells."""
@@ -170,6 +174,11 @@ def _apple(target: str, patch: str, left: int, steps: int) -> Look:
     last = "its last apple" if left == 1 else f"{left} left" if left >= 0 else "number unknown"
     greedy = min(left, 4) * 10.0 - steps - 15
     return Look(f"eat the apple at {target} of {patch}, {last}", f"{EAT}/{_amount(left)}", greedy)
+
+
+@lru_cache(maxsize=1 << 15)
+def _apple_seen(stem: str, target: str, patch: str, left: int, near: int, steps: int) -> ItemView:
+    return seen.__wrapped__(stem, EAT, _apple(target, patch, left, near), steps)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -247,13 +247,9 @@ class Grid:
             return self.motion.stay
         return self.motion.ways[self.facings[pose % len(self.facings)]][way].primitive
 
-    def move(self, pose: int, way: int) -> tuple[str, Cell]:
-        """The name of a way from a pose, or of staying, and the cell that it tries."""
-        return self._tries[pose][max(way, STAY)]
-
     @cached_property
-    def _tries(self) -> list[tuple[tuple[str, Cell], ...]]:
-        """[pose][way], staying last."""
+    def tries(self) -> list[tuple[tuple[str, Cell], ...]]:
+        """[pose][way]: the name of a way, or of STAY, and the cell that it tries."""
         stay, ways = self.motion.stay, [self.motion.ways[facing] for facing in self.facings]
         return [
             (*[(way.primitive, (x + way.dx, y + way.dy)) for way in tried], (stay, (x, y)))

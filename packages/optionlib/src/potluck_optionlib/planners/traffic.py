@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from typing import NamedTuple
 
 from potluck_optionlib.planners.detour import Detour, Following, find_detour, follow
 from potluck_optionlib.planners.tables import FAR, STAY, Cell, Field, Grid
@@ -62,8 +63,7 @@ class Walker:
     """How often it let somebody act first during this execution; `plan` counts it up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Joint:
+class Joint(NamedTuple):
     """The plan of a step."""
 
     ways: tuple[int, ...]
@@ -76,14 +76,13 @@ class Joint:
 
 def plan(grid: Grid, walkers: Sequence[Walker], closed: Collection[Cell] = (), detour: Detour | None = None) -> Joint:
     """Plans one step. `closed`: cells that nobody may enter now. `detour`: from the last step's plan."""
-    fixed = frozenset([i for i, walker in enumerate(walkers) if walker.wish is _FIXED])
+    fixed = [i for i, walker in enumerate(walkers) if walker.wish is _FIXED]
     if len(fixed) == len(walkers):
         return Joint((STAY,) * len(walkers))
-    shut = {grid.cell(walkers[i].pose) for i in fixed}.union(closed)
-    field = grid.field(shut) if shut else grid.open
+    field = grid.field({grid.cell(walkers[i].pose) for i in fixed}.union(closed)) if fixed or closed else grid.open
     if detour is None and (ways := _unhindered(field, walkers, len(grid.facings))):
         return Joint(ways)
-    return _settled(_Step(grid, field, walkers), fixed, detour)
+    return _settled(_Step(grid, field, walkers), frozenset(fixed), detour)
 
 
 def _settled(step: _Step, fixed: frozenset[int], detour: Detour | None) -> Joint:
@@ -110,32 +109,31 @@ def _settled(step: _Step, fixed: frozenset[int], detour: Detour | None) -> Joint
 def _unhindered(field: Field, walkers: Sequence[Walker], size: int) -> tuple[int, ...]:
     """Everybody's first choice by the tables, which is what `_Step` comes to where no cell is wanted that somebody
     stands on or that another wants, and the first in rank gets nearer. Else (): that is for `_Step` to settle."""
-    standing = {walker.pose // size for walker in walkers}
-    taken, count = standing.copy(), len(walkers)
+    wanted: list[int] = []
+    """Cells that somebody stands on or enters."""
     ways: list[int] = []
-    lead: tuple[tuple[int, int], int, bool] | None = None
+    stuck: list[tuple[tuple[int, int], int]] = []
     for agent, walker in enumerate(walkers):
         wish, pose = walker.wish, walker.pose
-        way, nearer = STAY, True
+        cell, way = pose // size, STAY
+        wanted.append(cell)
         if wish is _ACT:
             way = ACT
         elif walker.target >= 0 and wish is not _FIXED:
-            table = field.beside if walker.adjacent else field.on
-            way = table.next[walker.target][pose]
+            # A way of the tables leads nearer; where there is none, one is there, or cannot get there.
+            way = (field.beside if walker.adjacent else field.on).next[walker.target][pose]
             if way >= 0:
-                after = field.after_way[way][pose]
-                row = table.rows[walker.target]
-                nearer = row[after] < row[pose]
-                if after // size != pose // size:
-                    taken.add(after // size)
-                    count += 1
+                after = field.after_way[way][pose] // size
+                if after != cell:
+                    wanted.append(after)
             elif wish is _GO:
-                nearer = False
+                stuck.append((walker.rank, agent))
         ways.append(way)
-        if (wish is _GO or wish is _ACT) and (lead is None or (walker.rank, agent) < lead[:2]):
-            lead = walker.rank, agent, nearer
-    free = len(standing) == len(walkers) and len(taken) == count
-    return tuple(ways) if free and (lead is None or lead[2]) else ()
+    if len(set(wanted)) < len(wanted):
+        return ()
+    if stuck and min(stuck) == min((w.rank, i) for i, w in enumerate(walkers) if w.wish is _GO or w.wish is _ACT):
+        return ()
+    return tuple(ways)
 
 
 class _Step:
