@@ -75,7 +75,11 @@ def contingency(one, two):
 
 @pytest.mark.parametrize("name", sorted(MEASURES))
 @pytest.mark.parametrize(
-    ("count", "limit"), [(SHORT, SHORT_LIMIT), pytest.param(LONG, LONG_LIMIT, marks=pytest.mark.slow)]
+    ("count", "limit"),
+    [
+        (SHORT, SHORT_LIMIT),
+        pytest.param(LONG, LONG_LIMIT, marks=[pytest.mark.slow, pytest.mark.timeout(7200)]),
+    ],
 )
 def test_nothing_tells_our_engine_from_the_stock_one(tmp_path, name, count, limit):
     stock = played(name, episodes.variant(tmp_path / "lua", name), count, max(2, count // 25), 10_000)
