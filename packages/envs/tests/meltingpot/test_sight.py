@@ -7,12 +7,13 @@ from commons_play import CLEAN_UP, HARVEST, run
 
 from potluck_envs.meltingpot import provider
 from potluck_envs.meltingpot.sight import Sight, gone, looked
+from potluck_optionlib.planners import Pose
 
 
 def test_memory_keeps_what_was_last_seen():
-    sight = looked(Sight((1, 1, 0)), (1, 1, 0), 0b0011, 0b0101, 0)
+    sight = looked(Sight((1, 1, 0), Pose(1, 1, "N")), (1, 1, 0), Pose(1, 1, "N"), 0b0011, 0b0101, 0)
     assert (sight.seen, sight.apples) == (0b0011, 0b0001)
-    sight = looked(sight, (2, 1, 0), 0b0110, 0b1010, 0b0100)
+    sight = looked(sight, (2, 1, 0), Pose(2, 1, "N"), 0b0110, 0b1010, 0b0100)
     assert (sight.seen, sight.apples, sight.dirt) == (0b0111, 0b0011, 0b0100)
     away = gone(sight)
     assert (away.away, away.view, away.stance, away.apples) == (True, 0, (2, 1, 0), 0b0011)

@@ -14,13 +14,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from potluck_optionlib.contracts import map_order
 from potluck_optionlib.errors import ContractError
 from potluck_optionlib.game import Instance, ItemView, SymbolicGame
 from potluck_optionlib.guards import GuardLibrary
 
+_Row: TypeAlias = tuple[Instance, ItemView, str]
 LETTERS = string.ascii_uppercase
 WAIT = "wait"
 _FAR = 1 << 20
@@ -116,7 +117,7 @@ def build_menu(
         raise ValueError(f"limit is {limit}; give 1 to {len(LETTERS)}, one letter per item")
     entries = _entries(game, agent, guards)
     kept = entries if len(entries) <= limit else _cut(entries, limit)
-    rows = [(instance, view, word) for (instance, view), word in zip(kept, _words(kept), strict=True)]
+    rows = _named(kept)
     _shuffle(rows, rng)
     instances, views, words = zip(*rows, strict=True)
     return Menu(agent, instances, views, words, len(entries) - len(kept))
@@ -160,30 +161,31 @@ def _shuffle(rows: list[Any], rng: random.Random) -> None:
         rows[last], rows[other] = rows[other], rows[last]
 
 
-def _words(entries: Sequence[tuple[Instance, ItemView]]) -> list[str]:
-    """Items of a stem are numbered in reading order, which is how games list them nearly always."""
-    words: list[str] = []
+def _named(entries: Sequence[tuple[Instance, ItemView]]) -> list[_Row]:
+    """Items with their words. Those of a stem are numbered in reading order, which is how games mostly list them."""
+    rows: list[_Row] = []
     begun: set[str] = set()
     stem, ordinals, before = "", iter(_numbered("")), _FIRST
-    for (option, target), view in entries:
+    for instance, view in entries:
+        option, target = instance
         if option == WAIT:
-            words.append(view[0])
+            rows.append((instance, view, view[0]))
             continue
         order = map_order(target)
         if view[0] != stem:
             stem = view[0]
             ordinals, before = iter(_numbered(stem)), _FIRST
             if stem in begun:
-                return _sorted_words(entries)
+                return _sorted(entries)
             begun.add(stem)
         if order < before:
-            return _sorted_words(entries)
+            return _sorted(entries)
         before = order
-        words.append(next(ordinals))
-    return words
+        rows.append((instance, view, next(ordinals)))
+    return rows
 
 
-def _sorted_words(entries: Sequence[tuple[Instance, ItemView]]) -> list[str]:
+def _sorted(entries: Sequence[tuple[Instance, ItemView]]) -> list[_Row]:
     words = [view[0] for _, view in entries]
     by_stem: dict[str, list[tuple[tuple[tuple[int, ...], str], int]]] = {}
     for index, (instance, _) in enumerate(entries):
@@ -192,7 +194,7 @@ def _sorted_words(entries: Sequence[tuple[Instance, ItemView]]) -> list[str]:
     for stem, ordered in by_stem.items():
         for (_, index), word in zip(sorted(ordered), _numbered(stem), strict=False):
             words[index] = word
-    return words
+    return [(instance, view, word) for (instance, view), word in zip(entries, words, strict=True)]
 
 
 @cache

@@ -18,7 +18,7 @@ from potluck_envs.meltingpot.sight import Sight
 from potluck_optionlib.contracts import AWAY, Aim, Contract, Enter, option, waiting
 from potluck_optionlib.game import Instance, ItemView, Observation
 from potluck_optionlib.planners import Pose
-from potluck_optionlib.world import Look, seen, text_of
+from potluck_optionlib.world import Look, text_of
 
 SUBSTRATE = "clean_up"
 CLEAN, TO_RIVER, TO_ORCHARD = "clean_dirt", "go_to_river", "go_to_orchard"
@@ -44,7 +44,7 @@ class CleanUp(Commons):
         )
         self._dirt_mask = self.ground.mask(self._dirt_sites)
         self._cleaning = [Instance(CLEAN, text_of(cell)) for cell in self.ground.cells]
-        self._stretches = _masks()
+        self._stretches = {place.text: self.ground.mask(place.cells) for place in (*self.river, *self.orchard)}
         self._areas = {place.text: place for place in (*self.river, *self.orchard)}
         self._remembered: list[tuple[Sight | None, tuple[int, int]]] = [(None, (0, 0))] * self.agents
         """What agents know of the river, with the sight that it was worked out from."""
@@ -118,7 +118,7 @@ class CleanUp(Commons):
         if not target:
             return _WAIT
         if name in self.going:
-            return self._drawing(agent, name, (instance,))[0]
+            return _going(name, target, self._drawing(agent, name, (instance,))[0])
         if name not in (EAT, CLEAN):
             return Look(f"zap {target}", name, -50.0)
         (x, y), (tx, ty) = self.cell(agent), self.ground.cell_of[target]
@@ -127,8 +127,11 @@ class CleanUp(Commons):
     def views(self, agent: int, stem: str, instances: Sequence[Instance], steps: Sequence[int]) -> Sequence[ItemView]:
         name = instances[0].option
         if name in self.going:
-            looks = self._drawing(agent, name, instances)
-            return [seen(stem, name, look, n) for look, n in zip(looks, steps, strict=True)]
+            drawing = self._drawing(agent, name, instances)
+            return [
+                _going_seen(stem, name, target, greedy, n)
+                for (_, target), greedy, n in zip(instances, drawing, steps, strict=True)
+            ]
         if name not in (EAT, CLEAN):
             return super().views(agent, stem, instances, steps)
         (x, y), cells, views = self.cell(agent), self.ground.cell_of, _views(stem, name, self._eager(agent, name))
@@ -153,20 +156,19 @@ class CleanUp(Commons):
     def _eager(self, agent: int, name: str) -> float:
         return (60.0 if name == CLEAN else 40.0) if self._cleans(agent) else (60.0 if name == EAT else 20.0)
 
-    def _drawing(self, agent: int, name: str, instances: Sequence[Instance]) -> Sequence[Look]:
-        """How stretches look: the more, the more there may be in them."""
+    def _drawing(self, agent: int, name: str, instances: Sequence[Instance]) -> Sequence[float]:
+        """How good stretches look: the more, the more there may be in them."""
         sight = (self._state or self.state).sights[agent]
         towards = 15.0 if name == (TO_RIVER if self._cleans(agent) else TO_ORCHARD) else 5.0
         maybe = ~sight.seen | (sight.dirt if name == TO_RIVER else sight.apples)
-        looks = []
-        for _, target in instances:
-            place, cells = self._stretches[target]
-            looks.append(_going(name, place, target, towards + min((maybe & cells).bit_count(), 9)))
-        return looks
+        stretches = self._stretches
+        return [towards + min((maybe & stretches[target]).bit_count(), 9) for _, target in instances]
 
     def _cleans(self, agent: int) -> bool:
+        if agent >= 3:
+            return False
         known, share = self._remembered_dirt(agent)
-        return agent < 3 and (share > 8 or not known)
+        return share > 8 or not known
 
 
 def contracts(world: CleanUp) -> list[Contract[Any]]:
@@ -233,20 +235,16 @@ def _split(here: Ground, name: str, cells: frozenset[Cell]) -> tuple[Place, ...]
     return tuple(Place(f"{name}{n}", text_of(middle(part)), part) for n, part in enumerate(parts, start=1))
 
 
-@lru_cache(maxsize=1)
-def _masks() -> Mapping[str, tuple[str, int]]:
-    """By text: name and cells of each stretch."""
-    here = ground(SUBSTRATE)
-    return {place.text: (place.name, here.mask(place.cells)) for places in stretches(SUBSTRATE) for place in places}
-
-
 _WAIT = Look("wait a moment", "", 1.0)
 
 
-@lru_cache(maxsize=1 << 14)
 def _thing(name: str, target: str, steps: int, eager: float) -> Look:
-    text = f"eat the apple at {target}" if name == EAT else f"clean the dirt at {target}"
-    return Look(text, f"{name}/{'near' if steps <= _NEAR else 'far'}", eager - steps)
+    return Look(_thing_text(name, target), f"{name}/near" if steps <= _NEAR else f"{name}/far", eager - steps)
+
+
+@lru_cache(maxsize=1 << 11)
+def _thing_text(name: str, target: str) -> str:
+    return f"eat the apple at {target}" if name == EAT else f"clean the dirt at {target}"
 
 
 class _Views(dict[tuple[str, int, int], ItemView]):
@@ -258,16 +256,28 @@ class _Views(dict[tuple[str, int, int], ItemView]):
 
     def __missing__(self, key: tuple[str, int, int]) -> ItemView:
         (stem, name, eager), (target, near, steps) = self._of, key
-        view = self[key] = seen.__wrapped__(stem, name, _thing(name, target, near, eager), steps)
+        text, told, greedy = _thing(name, target, near, eager)
+        view = self[key] = ItemView(stem, text, steps, told, greedy)
         return view
 
 
 _views = lru_cache(maxsize=16)(_Views)
 
 
-@lru_cache(maxsize=1 << 10)
-def _going(name: str, place: str, target: str, greedy: float) -> Look:
-    return Look(f"go to {place} at {target}", name, greedy)
+def _going(name: str, target: str, greedy: float) -> Look:
+    return Look(f"go to {_names()[target]} at {target}", name, greedy)
+
+
+@lru_cache(maxsize=1 << 12)
+def _going_seen(stem: str, name: str, target: str, greedy: float, steps: int) -> ItemView:
+    text, told, _ = _going(name, target, greedy)
+    return ItemView(stem, text, steps, told, greedy)
+
+
+@lru_cache(maxsize=1)
+def _names() -> Mapping[str, str]:
+    """The names of stretches by their texts."""
+    return {place.text: place.name for places in stretches(SUBSTRATE) for place in places}
 
 
 def _few(count: int) -> str:

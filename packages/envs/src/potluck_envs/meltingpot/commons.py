@@ -49,8 +49,6 @@ class State(NamedTuple):
     """Others zapped out, by agent."""
     cleaners: Mapping[Cell, int]
     """Who cleaned what in the last step."""
-    poses: tuple[Pose, ...]
-    """By agent; while it is away, where it stood."""
 
 
 class Commons(World):
@@ -109,12 +107,12 @@ class Commons(World):
             frame, ground = self._engine.frame, self.ground
             apples, dirt = ground.mask(frame.apples), ground.mask(frame.dirt)
             none = (0,) * self.agents
+            nowhere = Sight((0, 0, 0), ground.poses[0, 0, 0], away=True)
             sights = tuple(
-                Sight((0, 0, 0), away=True) if s is None else looked(Sight(s), s, ground.views[s], apples, dirt)
+                nowhere if s is None else looked(nowhere, s, ground.poses[s], ground.views[s], apples, dirt)
                 for s in frame.poses
             )
-            poses = tuple(ground.poses[sight.stance] for sight in sights)
-            self._state = State(frame, apples, dirt, sights, none, none, none, {}, poses)
+            self._state = State(frame, apples, dirt, sights, none, none, none, {})
         return self._state
 
     def state_bytes(self) -> bytes:
@@ -130,7 +128,7 @@ class Commons(World):
     # Agents
 
     def pose(self, agent: int) -> Pose:
-        return (self._state or self.state).poses[agent]
+        return (self._state or self.state).sights[agent].pose
 
     def away(self, agent: int) -> bool:
         return (self._state or self.state).sights[agent].away
@@ -198,7 +196,7 @@ class Commons(World):
 
     def _after(self, state: State, frame: Frame) -> State:
         """The state after a step."""
-        bit, views = self.ground.bit, self.ground.views
+        bit, views, poses = self.ground.bit, self.ground.views, self.ground.poses
         apples, dirt = state.apples, state.dirt
         if frame.apples is not state.frame.apples:
             for cell in frame.apples ^ state.frame.apples:
@@ -214,8 +212,7 @@ class Commons(World):
             elif stance == sight.stance and not sight.away and not changed & sight.view:
                 sights.append(sight)
             else:
-                sights.append(looked(sight, stance, views[stance], apples, dirt))
-        poses = self.ground.poses
+                sights.append(looked(sight, stance, poses[stance], views[stance], apples, dirt))
         eaten, cleaned, zapped, cleaners = state.eaten, state.cleaned, state.zapped, {}
         for event in frame.events:
             if event.kind == "eat":
@@ -234,7 +231,6 @@ class Commons(World):
             cleaned,
             zapped,
             cleaners,
-            tuple([poses[sight.stance] for sight in sights]),
         )
 
 

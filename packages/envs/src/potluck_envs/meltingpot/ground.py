@@ -139,6 +139,8 @@ class Ground:
         """Cells by the texts of targets."""
         self.bit_of = {text: self.bit[cell] for text, cell in self.cell_of.items()}
         """Sets of one cell by the texts of targets."""
+        for site in level.dirt_sites:
+            self._aims_at(site)
 
     def mask(self, cells: Iterable[Cell]) -> int:
         """A set of cells as a number."""
@@ -188,7 +190,7 @@ class Ground:
 
     def aims(self, stance: Stance, target: Cell, blocking: int) -> Iterator[Pose]:
         """The poses from which a beam gets to a cell past what blocks its rays, the soonest first."""
-        aims, at = self._first(stance, target, blocking)
+        [(aims, at)] = self._first(stance, (target,), blocking)
         if aims.order[at] < len(aims.shots):
             first = aims.shots[aims.order[at]]
             yield first.pose
@@ -198,26 +200,25 @@ class Ground:
 
     def soonest(self, stance: Stance, targets: Iterable[Cell], blocking: int) -> list[int]:
         """Steps and turns to the first of the poses that `aims` names for each cell, or FAR."""
-        found = []
-        for target in targets:
-            aims, at = self._first(stance, target, blocking)
-            found.append(aims.steps[at] if aims.steps[at] < _MOST else FAR)
-        return found
+        steps = [aims.steps[at] for aims, at in self._first(stance, targets, blocking)]
+        return steps if max(steps, default=0) < _MOST else [n if n < _MOST else FAR for n in steps]
 
-    def _first(self, stance: Stance, target: Cell, blocking: int) -> tuple[_Aims, int]:
-        """The shots at a cell, and the place of the soonest one past what blocks."""
+    def _first(self, stance: Stance, targets: Iterable[Cell], blocking: int) -> list[tuple[_Aims, int]]:
+        """The shots at each cell, and the place of the soonest one past what blocks."""
         x, y, facing = stance
-        cell = self._index[x, y]
-        aims = self._aims.get(target) or self._aims_at(target)
-        at = aims.places.get(cell)
-        if at is None:
-            aims.put_in_order(self._steps, np.array([cell]))
-            at = aims.places[cell]
-        at += facing * aims.width
-        before, order = aims.before, aims.order
-        while before[order[at]] & blocking:
-            at += 1
-        return aims, at
+        cell, known, found = self._index[x, y], self._aims, []
+        for target in targets:
+            aims = known.get(target) or self._aims_at(target)
+            at = aims.places.get(cell)
+            if at is None:
+                aims.put_in_order(self._steps, np.array([cell]))
+                at = aims.places[cell]
+            at += facing * aims.width
+            before, order = aims.before, aims.order
+            while before[order[at]] & blocking:
+                at += 1
+            found.append((aims, at))
+        return found
 
     def _aims_at(self, target: Cell) -> _Aims:
         aims = self._aims.get(target)

@@ -14,7 +14,7 @@ from potluck_envs.meltingpot.frame import Cell
 from potluck_envs.meltingpot.ground import STEPS, Place, ground, middle
 from potluck_optionlib.contracts import AWAY, Contract, Enter, option, waiting
 from potluck_optionlib.game import Event, Instance, ItemView, Observation
-from potluck_optionlib.world import Look, seen, text_of
+from potluck_optionlib.world import Look, text_of
 
 SUBSTRATE = "commons_harvest__open"
 TO_PATCH, LEAVE = "move_to_patch", "leave_patch"
@@ -169,7 +169,6 @@ _WAIT = Look("wait a moment", "", 1.0)
 _LEAVE = Look("leave the patch", "", 2.0)
 
 
-@lru_cache(maxsize=1 << 14)
 def _apple(target: str, patch: str, left: int, steps: int) -> Look:
     last = "its last apple" if left == 1 else f"{left} left" if left >= 0 else "number unknown"
     greedy = min(left, 4) * 10.0 - steps - 15
@@ -178,7 +177,8 @@ def _apple(target: str, patch: str, left: int, steps: int) -> Look:
 
 @lru_cache(maxsize=1 << 15)
 def _apple_seen(stem: str, target: str, patch: str, left: int, near: int, steps: int) -> ItemView:
-    return seen.__wrapped__(stem, EAT, _apple(target, patch, left, near), steps)
+    text, told, greedy = _apple(target, patch, left, near)
+    return ItemView(stem, text, steps, told, greedy)
 
 
 @lru_cache(maxsize=1 << 10)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from potluck_envs.meltingpot.frame import Stance
+from potluck_optionlib.planners import Pose
 
 
 class Sight(NamedTuple):
@@ -15,6 +16,8 @@ class Sight(NamedTuple):
 
     stance: Stance
     """Where it stands; while it is away, where it stood."""
+    pose: Pose
+    """The same for planners."""
     away: bool = False
     view: int = 0
     """Cells in its window; none while it is away."""
@@ -26,13 +29,14 @@ class Sight(NamedTuple):
     """Dirt where it last saw each cell."""
 
 
-def looked(sight: Sight, stance: Stance, view: int, apples: int, dirt: int) -> Sight:
+def looked(sight: Sight, stance: Stance, pose: Pose, view: int, apples: int, dirt: int) -> Sight:
     """The knowledge after a step that led to a stance with this view, under all apples and dirt that there are."""
     hidden = ~view
     return _new(
         Sight,
         (
             stance,
+            pose,
             False,
             view,
             sight.seen | view,
