@@ -185,7 +185,9 @@ def test_agents_that_are_away_can_only_wait_and_are_in_nobodys_way(game):
     game.begin(0, Instance("meet", "(1,1)"))
     game.step()
     game.world.state["away"].add(0)
+    game.world.state["poses"][0] = Pose(-9, -9, "N")
     step = game.step()
+    assert game.feasible(0, NO_GUARDS) == [Instance("wait")]
     assert [(e.agent, e.outcome) for e in step.ended if e.agent == 0] == [(0, f"explicit:{AWAY}")]
     assert game.explicit(0, Instance("meet", "(1,1)")) == AWAY
     assert game.explicit(0, Instance("wait")) is None

@@ -28,6 +28,7 @@ from potluck_optionlib.contracts import (
 )
 from potluck_optionlib.errors import ContractError
 from potluck_optionlib.executions import NO_FACTS
+from potluck_optionlib.expansion import Outset
 from potluck_optionlib.game import (
     NOOP,
     Instance,
@@ -94,13 +95,18 @@ class ContractGame(JointSteps):
     def _offers(self, agent: int, guards: GuardLibrary) -> _Offers:
         """What is feasible."""
         found: _Offers = {}
-        away = self.world.away(agent)
+        outset = None if self.world.away(agent) else self._expansion.outset(agent)
         for name, contract in self.contracts.items():
             if name == WAIT:
                 instances = contract.instances(self.world, agent)
-                found[name] = instances, self._expansion.distances(agent, contract, instances)
-            elif not away and (instances := self._admitted(agent, contract)):
-                offered = self._feasible(agent, contract, instances, guards)
+                near = (
+                    [0] * len(instances)
+                    if outset is None
+                    else self._expansion.distances(agent, contract, instances, outset)
+                )
+                found[name] = instances, near
+            elif outset is not None and (instances := self._admitted(agent, contract)):
+                offered = self._feasible(agent, contract, instances, guards, outset)
                 if offered[0]:
                     found[name] = offered
         self._known = agent, found
@@ -116,7 +122,7 @@ class ContractGame(JointSteps):
         return [instance for instance in instances if not contract.explicit(self.world, agent, instance)]
 
     def _feasible(
-        self, agent: int, contract: Contract[Any], instances: Sequence[Instance], guards: GuardLibrary
+        self, agent: int, contract: Contract[Any], instances: Sequence[Instance], guards: GuardLibrary, outset: Outset
     ) -> tuple[Sequence[Instance], Sequence[int]]:
         """Instances of a contract that no guard forbids and that can be got to, with distances."""
         here = elsewhere = False
@@ -125,7 +131,7 @@ class ContractGame(JointSteps):
                 here, elsewhere = self._verdict(contract.name, guards)
             else:
                 instances = [i for i in instances if not guards.forbids(contract.name, self.features(agent, i))]
-        distances = self._expansion.distances(agent, contract, instances)
+        distances = self._expansion.distances(agent, contract, instances, outset)
         if not (here or elsewhere) and max(distances, default=0) < FAR:
             return instances, distances
         # One is in an area that is no steps away.

@@ -34,8 +34,7 @@ NO_PATH, NOTHING_HELD, TARGET_ABSENT, AWAY = "NoPath", "NothingHeld", "TargetAbs
 _NUMBER = re.compile(r"-?\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """The facts around an execution's last primitive, as the effect predicate sees them."""
 
     before: Mapping[str, str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from potluck_optionlib.contracts import Change, Contract
@@ -14,8 +14,7 @@ NO_FACTS: Mapping[str, str] = {}
 _FIXED = Wish.FIXED
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(NamedTuple):
     """An option under way."""
 
     instance: Instance
@@ -85,7 +84,7 @@ class Turn(Walker):
 
     def fail(self, outcome: str) -> None:
         """The execution ends so after this step."""
-        self.execution = replace(self.execution, failed=outcome)
+        self.execution = self.execution._replace(failed=outcome)
 
 
 def judge(contract: Contract[Any], change: Change) -> str:

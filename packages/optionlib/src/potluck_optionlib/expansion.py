@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from potluck_optionlib.contracts import NO_PATH, Aim, Contract, Enter, Reach, Stand
 from potluck_optionlib.executions import Turn
 from potluck_optionlib.game import Instance
-from potluck_optionlib.planners import FAR, Field, Grid, Table, Wish
+from potluck_optionlib.planners import FAR, Field, Grid, Wish
 from potluck_optionlib.world import Cell, World, cell_of, text_of
 
 _Way: TypeAlias = tuple[int, int, str]
@@ -36,6 +36,7 @@ class _Area:
         return self._nearest
 
 
+Outset: TypeAlias = tuple[int, Field]
 _Sender: TypeAlias = Callable[[int, Turn, Instance, Field], bool]
 """Says for an agent's turn where its option's executor leads; False where there is no way."""
 _GO, _ACT, _HOLD = Wish.GO, Wish.ACT, Wish.HOLD
@@ -69,14 +70,20 @@ class Expansion:
 
     def distance(self, agent: int, instance: Instance) -> int:
         """Primitives until the agent is where it can act, others making way; 0 where it need not go anywhere."""
-        return self.distances(agent, self._contracts[instance.option], (instance,))[0]
+        return self.distances(agent, self._contracts[instance.option], (instance,), self.outset(agent))[0]
 
-    def distances(self, agent: int, contract: Contract[Any], instances: Sequence[Instance]) -> list[int]:
-        """`distance` to instances of one contract."""
+    def outset(self, agent: int) -> Outset:
+        """Where an agent's ways begin now: its pose and the tables for it."""
+        return self._grid.pose(self._world.pose(agent)), self._field(agent)
+
+    def distances(
+        self, agent: int, contract: Contract[Any], instances: Sequence[Instance], outset: Outset
+    ) -> list[int]:
+        """`distance` to instances of one contract. `outset`: what `outset` says now."""
         executor = contract.executor
-        if not isinstance(executor, (Reach, Stand, Aim, Enter)):
+        if self._senders[contract.name] is None:
             return [0] * len(instances)
-        pose, field = self._grid.pose(self._world.pose(agent)), self._field(agent)
+        pose, field = outset
         if isinstance(executor, Aim):
             if executor.distances is not None and field is self._grid.open:
                 return executor.distances(self._world, agent, instances)
@@ -84,7 +91,10 @@ class Expansion:
         if isinstance(executor, Enter):
             areas = self._areas
             return [(areas.get(i) or self._area(agent, i, executor)).nearest(field)[1][pose] for i in instances]
-        rows, known = self._table(executor, field).rows, self._targets
+        rows, known = (
+            (field.beside if isinstance(executor, Reach) and executor.adjacent else field.on).rows,
+            self._targets,
+        )
         try:
             return [rows[known[target]][pose] for _, target in instances]
         except KeyError:
@@ -168,9 +178,6 @@ class Expansion:
         else:
             turn.acts_last = False
         return True
-
-    def _table(self, executor: Reach | Stand, field: Field) -> Table:
-        return field.beside if isinstance(executor, Reach) and executor.adjacent else field.on
 
     def _aimed(self, agent: int, instance: Instance, executor: Aim[Any], pose: int, field: Field) -> _Way:
         index, turns, rows = self._grid.target_index, self._grid.motion.turns, field.on.rows

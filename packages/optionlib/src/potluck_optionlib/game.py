@@ -71,8 +71,7 @@ class AgentStep(NamedTuple):
     activity: Activity
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """Something worth counting; see potluck.env.v1.Event for the meaning of the fields."""
 
     kind: str

@@ -8,7 +8,6 @@ facts around it. Code of the author's own that raises ends its option with "rais
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -28,7 +27,7 @@ from potluck_optionlib.executions import NO_FACTS, Execution, Facts, Turn, judge
 from potluck_optionlib.expansion import Expansion
 from potluck_optionlib.game import NOOP, Activity, AgentStep, Ended, GameSpec, Instance, Step
 from potluck_optionlib.option_game import OptionGame
-from potluck_optionlib.planners import ACT, STAY, Field, Grid, Motion, Wish, plan
+from potluck_optionlib.planners import ACT, STAY, Field, Grid, Motion, Pose, Wish, plan
 from potluck_optionlib.world import Cell, World
 
 _FIXED, _HOLD = Wish.FIXED, Wish.HOLD
@@ -60,19 +59,23 @@ class JointSteps(OptionGame):
         super().__init__(world, spec, contracts, world.primitives)
 
     def step(self) -> Step:
-        field = self._expansion.common_field()
-        turns = [self._turn(seat, execution, field) for seat, execution in enumerate(self._underway())]
+        field, stood = self._expansion.common_field(), self.world.standing()
+        turns = [self._turn(seat, execution, stood[seat], field) for seat, execution in enumerate(self._underway())]
         self._plan(turns)
         outcome = self.world.step([turn.primitive for turn in turns])
         self._steps += 1
         ended = []
         for seat, turn in enumerate(turns):
-            end = self._end(seat, turn) if self._may_end(turn) else None
+            contract, execution = turn.contract, turn.execution
+            goes_on = contract is not None and turn.before is None and not execution.failed
+            late = contract is not None and self._steps - execution.start >= contract.timeout
+            end = None if goes_on and not late else self._end(seat, turn)
             if turn.grants != turn.execution.grants:
-                turn.execution = replace(turn.execution, grants=turn.grants)
+                turn.execution = turn.execution._replace(grants=turn.grants)
             self._running[seat] = None if end else turn.execution
             ended += [end] if end else []
-        agents = tuple([self._agent_step(seat, turn) for seat, turn in enumerate(turns)])
+        stand = self.world.standing()
+        agents = tuple([self._agent_step(seat, turn, stand[seat]) for seat, turn in enumerate(turns)])
         return Step(sum(outcome.rewards), outcome.rewards, agents, outcome.events, tuple(ended))
 
     def facts(self, agent: int, instance: Instance) -> Facts:
@@ -94,10 +97,9 @@ class JointSteps(OptionGame):
             return not contract.present(self.world, agent, instance)
         return instance not in contract.instances(self.world, agent)
 
-    def _turn(self, seat: int, execution: Execution, field: Field | None) -> Turn:
+    def _turn(self, seat: int, execution: Execution, stood: Pose | None, field: Field | None) -> Turn:
         """What an agent wants of this step. `field`: the tables for it, where they are the same for everybody."""
         world, instance = self.world, execution.instance
-        stood = None if world.away(seat) else world.pose(seat)
         contract = self.contracts.get(instance.option)
         turn = Turn(execution, contract, stood, -1 if stood is None else self.grid.pose(stood))
         if contract is None:
@@ -128,7 +130,7 @@ class JointSteps(OptionGame):
                     f"{turn.execution.instance.option} plays {turn.primitive!r}, which is no primitive."
                 )
         except Exception as error:
-            turn.execution = replace(turn.execution, failed=f"raised:{type(error).__name__}")
+            turn.fail(f"raised:{type(error).__name__}")
             turn.primitive, turn.last = self.world.motion.stay, False
 
     def _plan(self, turns: Sequence[Turn]) -> None:
@@ -152,12 +154,6 @@ class JointSteps(OptionGame):
                 turn.before = self.facts(seat, turn.execution.instance)
             turn.primitive = turn.primitive or stay
 
-    def _may_end(self, turn: Turn) -> bool:
-        contract, execution = turn.contract, turn.execution
-        if contract is None or turn.before is not None or execution.failed:
-            return True
-        return self._steps - execution.start >= contract.timeout
-
     def _end(self, seat: int, turn: Turn) -> Ended | None:
         """How the execution ended with this step, if it did."""
         execution, contract = turn.execution, turn.contract
@@ -174,17 +170,17 @@ class JointSteps(OptionGame):
         outcome = outcome or execution.late(contract.timeout, self._steps)
         return execution.ended(seat, outcome, self._steps, *changed) if outcome else None
 
-    def _agent_step(self, seat: int, turn: Turn) -> AgentStep:
+    def _agent_step(self, seat: int, turn: Turn, stands: Pose | None) -> AgentStep:
+        """`stands`: where the agent is after the step, unless it is away."""
         world, primitive = self.world, turn.primitive
-        pose = world.pose(seat)
         if turn.last and turn.contract is not None and isinstance(turn.contract.executor, (Reach, Aim)):
             activity = _INTERACT
         elif turn.away or turn.execution.instance == NOOP:
             activity = _NOOP
-        elif pose != turn.stood or world.away(seat):
+        elif stands is None or stands != turn.stood:
             activity = _MOVE
         elif turn.wish is _HOLD or primitive == world.motion.stay == turn.execution.instance.target:
             activity = _WAIT
         else:
             activity = _BLOCKED
-        return _new(AgentStep, (*pose, primitive, world.held(seat), activity))
+        return _new(AgentStep, (*(stands or world.pose(seat)), primitive, world.held(seat), activity))

@@ -12,9 +12,8 @@ import random
 import string
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from potluck_optionlib.contracts import map_order
 from potluck_optionlib.errors import ContractError
@@ -29,8 +28,7 @@ _FIRST: tuple[tuple[int, ...], str] = ((), "")
 """No target is before this one in reading order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Menu:
+class Menu(NamedTuple):
     """Items in letter order."""
 
     agent: int

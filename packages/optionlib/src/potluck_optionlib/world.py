@@ -86,6 +86,10 @@ class World(Protocol):
         """Is an agent off the map for now? Its option fails with Away, and it can only wait."""
         return False
 
+    def standing(self) -> Sequence[Pose | None]:
+        """`pose` of every agent, None while it is away: for worlds that are quicker at all than at each."""
+        return [None if self.away(agent) else self.pose(agent) for agent in range(self.agents)]
+
     def over(self) -> bool:
         """Has the engine ended the episode? Nothing may be stepped then."""
         return False

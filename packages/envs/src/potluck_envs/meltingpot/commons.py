@@ -133,6 +133,9 @@ class Commons(World):
     def away(self, agent: int) -> bool:
         return (self._state or self.state).sights[agent].away
 
+    def standing(self) -> Sequence[Pose | None]:
+        return [None if sight.away else sight.pose for sight in (self._state or self.state).sights]
+
     def own(self, agent: int) -> Mapping[str, str]:
         state = self.state
         return {

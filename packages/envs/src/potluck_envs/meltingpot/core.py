@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from operator import itemgetter
+from operator import getitem, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -124,13 +124,14 @@ def _joint_actions(substrate: Substrate, raw: Any) -> Any:
     slots = [(int(player) - 1, key) for player, key in (n.split(".", 1) for n in raw.action_discrete_names())]
     # A player's actions follow one another, so that a vector is one block of bytes per player.
     blocks = [(player, [key for _, key in block]) for player, block in groupby(slots, key=itemgetter(0))]
+    of_players = itemgetter(*[player for player, _ in blocks])
     parts = [
-        (player, [np.array([by_name[name][key] for key in keys], np.int32).tobytes() for name in substrate.actions])
-        for player, keys in blocks
+        [np.array([by_name[name][key] for key in keys], np.int32).tobytes() for name in substrate.actions]
+        for _, keys in blocks
     ]
 
     def joint(actions: bytes) -> NDArray[np.int32]:
-        return np.frombuffer(b"".join([part[actions[player]] for player, part in parts]), np.int32)
+        return np.frombuffer(b"".join(map(getitem, parts, of_players(actions))), np.int32)
 
     return joint
 

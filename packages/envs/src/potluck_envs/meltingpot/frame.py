@@ -122,8 +122,8 @@ class Frames:
         """Events in an order in which the books balance: what grows and is eaten in one step grows first."""
         done: dict[tuple[int, int], int] = {}
         things: dict[int, int] = {}
-        for i in range(0, len(news), 3):
-            kind, one, other = news[i : i + 3]
+        told = iter(news)
+        for kind, one, other in zip(told, told, told, strict=True):
             if kind == THING:
                 things[one] = other
             else:
@@ -151,7 +151,7 @@ class Frames:
         if was != thing:
             self._turn(events, cell, was, thing)
         place, item, reward = ("orchard", "apple", 1.0) if thing == APPLE else ("river", "dirt", 0.0)
-        events.append(Event(name, agent, item, place, x, y, reward=reward))
+        events.append(Event(name, agent, item, place, x, y, -1, (), reward))
         (self._apples if thing == APPLE else self._dirt).discard((x, y))
         self._changed.add(thing)
         self._turn(events, cell, EMPTY, now)

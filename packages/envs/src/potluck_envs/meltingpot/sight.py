@@ -31,18 +31,11 @@ class Sight(NamedTuple):
 
 def looked(sight: Sight, stance: Stance, pose: Pose, view: int, apples: int, dirt: int) -> Sight:
     """The knowledge after a step that led to a stance with this view, under all apples and dirt that there are."""
-    hidden = ~view
+    _, _, _, _, seen, ripe, dirty = sight
+    # What differs in view is put right.
     return _new(
         Sight,
-        (
-            stance,
-            pose,
-            False,
-            view,
-            sight.seen | view,
-            sight.apples & hidden | apples & view,
-            sight.dirt & hidden | dirt & view,
-        ),
+        (stance, pose, False, view, seen | view, ripe ^ (ripe ^ apples) & view, dirty ^ (dirty ^ dirt) & view),
     )
 
 

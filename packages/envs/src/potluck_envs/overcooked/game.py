@@ -9,7 +9,6 @@ state plus the executions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from potluck_envs.overcooked import greedy, words
@@ -257,7 +256,7 @@ class OvercookedGame(OptionGame):
     def _watch(self, execution: Execution) -> Execution:
         """A counter that somebody else emptied or filled on the way is a failure of the executor."""
         if execution.instance.option in _ON_COUNTERS and self._kitchen.absent(execution.instance):
-            return replace(execution, failed=execution.failed or f"explicit:{TARGET_ABSENT}")
+            return execution._replace(failed=execution.failed or f"explicit:{TARGET_ABSENT}")
         return execution
 
     def _chef(self, seat: int, execution: Execution) -> Partner:
@@ -280,7 +279,7 @@ class OvercookedGame(OptionGame):
         rank = (self._steps, self._lot(seat)) if chef.yielded else execution.rank
         if rank == execution.rank and chef.grants == execution.grants:
             return execution
-        return replace(execution, rank=rank, grants=chef.grants)
+        return execution._replace(rank=rank, grants=chef.grants)
 
     def _stands_by(self, seat: int, instance: Instance, target: Target) -> bool:
         """A dish in front of a pot that cooks waits for the soup."""
