@@ -137,6 +137,12 @@ def measure(bench: Bench, game: str, asked: list[Asked], args: argparse.Namespac
     asked = [one for one in asked if len(one.prompt.items) > 1]
     warm = asked[: len(asked) // 2]
     rest = asked[len(warm) :]
+
+    def warmed() -> None:
+        bench.forget()
+        bench.score(warm[-args.warm :])
+        bench.began = bench.engine.beginnings.stats.reused
+
     few, loop = rest[: args.loop], 0.0
     if bench.rivals is not None:
         bench.rival("one_by_one", rest[:1])
@@ -152,11 +158,6 @@ def measure(bench: Bench, game: str, asked: list[Asked], args: argparse.Namespac
         for exact in (True, False):
             bench.engine.model.exact = exact
             answers: dict[int, list[Any]] = {}
-
-            def warmed() -> None:
-                bench.forget()
-                bench.score(warm[-args.warm :])
-                bench.began = bench.engine.beginnings.stats.reused
 
             def run(at: int, batches: list[list[Asked]] = batches, answers: dict[int, list[Any]] = answers) -> None:
                 answers[at] = bench.score(batches[at])
@@ -177,6 +178,7 @@ def measure(bench: Bench, game: str, asked: list[Asked], args: argparse.Namespac
             flush=True,
         )
     if args.profile:
+        warmed()
         with Profile() as profile:
             preparing, began = profile.timed(bench.prepared, "rendering and tokenizing"), time.process_time()
             for at in range(max(args.decisions // args.batches[-1], 1)):
