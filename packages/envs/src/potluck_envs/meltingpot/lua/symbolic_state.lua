@@ -42,12 +42,12 @@ local FACINGS = {N = 0, E = 1, S = 2, W = 3}
 
 local width = 0
 local things = {}  -- every object that can be an apple or dirty: {component, what, state in which it is}
-local news = {}
+local news, told = {}, 0  -- the numbers of rows that are to be told, and how many there are
 local fresh = true
 
 local function tell(kind, a, b)
-  local n = #news
-  news[n + 1], news[n + 2], news[n + 3] = kind, a, b
+  news[told + 1], news[told + 2], news[told + 3] = kind, a, b
+  told = told + 3
 end
 
 local function cell(object)
@@ -60,7 +60,7 @@ local function player(object)
 end
 
 function SymbolicState:reset()
-  news, fresh = {}, true
+  told, fresh = 0, true
 end
 
 function SymbolicState:addObservations(tileSet, world, observations)
@@ -106,10 +106,11 @@ end
 
 function SymbolicState:_change(simulation)
   local players, avatars = simulation:getNumPlayers(), parts(simulation)
+  local values, size = {}, 0
+  for i = 1, 4 * players do values[i] = 0 end
   return {
       name = 'WORLD.CHANGE', type = 'tensor.DoubleTensor', shape = {0},
       func = function(grid)
-        local values = {}
         for i = 1, players do
           local part = avatars[i]
           values[i] = part.avatar:getReward()
@@ -118,15 +119,16 @@ function SymbolicState:_change(simulation)
           values[3 * players + i] = pose(grid, part)
         end
         if fresh then
-          news, fresh = {}, false
+          told, fresh = 0, false
           for _, thing in ipairs(things) do
             local object = thing[1].gameObject
             if object:getState() == thing[3] then tell(THING, cell(object), thing[2]) end
           end
         end
         local n = 4 * players
-        for i = 1, #news do values[n + i] = news[i] end
-        news = {}
+        for i = 1, told do values[n + i] = news[i] end
+        for i = n + told + 1, size do values[i] = nil end
+        size, told = n + told, 0
         return tensor.DoubleTensor(values)  -- one tensor from a table: writing its elements costs four times as much
       end
   }
