@@ -134,13 +134,13 @@ class ContractGame(JointSteps):
         distances = self._expansion.distances(agent, contract, instances, outset)
         if not (here or elsewhere) and max(distances, default=0) < FAR:
             return instances, distances
-        # One is in an area that is no steps away.
-        found = [
-            (instance, steps)
-            for instance, steps in zip(instances, distances, strict=True)
-            if steps < FAR and not (elsewhere if steps else here)
-        ]
-        return [instance for instance, _ in found], [steps for _, steps in found]
+        kept, near = [], []
+        for place, steps in enumerate(distances):
+            # One is in an area that is no steps away.
+            if steps < FAR and not (elsewhere if steps else here):
+                kept.append(instances[place])
+                near.append(steps)
+        return kept, near
 
     def _verdict(self, name: str, guards: GuardLibrary) -> tuple[bool, bool]:
         """Do guards forbid an option there, and elsewhere?"""

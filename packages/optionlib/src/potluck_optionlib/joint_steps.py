@@ -86,8 +86,9 @@ class JointSteps(OptionGame):
         if not instance.target:
             return Facts(own, NO_FACTS)
         about = self.world.about(instance)
-        if clash := own.keys() & about.keys():
-            raise ContractError(f"World.own and World.about both tell {', '.join(sorted(clash))}. Rename one of them.")
+        if not own.keys().isdisjoint(about):
+            clash = ", ".join(sorted(own.keys() & about.keys()))
+            raise ContractError(f"World.own and World.about both tell {clash}. Rename one of them.")
         return Facts(own, about)
 
     def _absent(self, agent: int, instance: Instance) -> bool:

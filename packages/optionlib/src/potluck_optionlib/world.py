@@ -128,8 +128,8 @@ class World(Protocol):
 
     def views(self, agent: int, stem: str, instances: Sequence[Instance], steps: Sequence[int]) -> Sequence[ItemView]:
         """`look` at instances of one option, so many steps away; for worlds that are quicker at many than at each."""
-        looks = [self.look(agent, instance) for instance in instances]
-        return [seen(stem, i.option, look, n) for i, look, n in zip(instances, looks, steps, strict=True)]
+        look = self.look
+        return [seen(stem, one.option, look(agent, one), steps[place]) for place, one in enumerate(instances)]
 
     def scene(self) -> Scene:
         """The fixed picture."""

@@ -117,24 +117,18 @@ class CleanUp(Commons):
         name, target = instance.option, instance.target
         if not target:
             return _WAIT
-        if name in self.going:
-            return _going(name, target, self._drawing(agent, name, (instance,))[0])
-        if name not in (EAT, CLEAN):
-            return Look(f"zap {target}", name, -50.0)
-        (x, y), (tx, ty) = self.cell(agent), self.ground.cell_of[target]
-        return _thing(name, target, abs(tx - x) + abs(ty - y), self._eager(agent, name))
+        if name in (EAT, CLEAN) or name in self.going:
+            [(_, text, _, key, greedy)] = self.views(agent, "", (instance,), (0,))
+            return Look(text, key, greedy)
+        return Look(f"zap {target}", name, -50.0)
 
     def views(self, agent: int, stem: str, instances: Sequence[Instance], steps: Sequence[int]) -> Sequence[ItemView]:
         name = instances[0].option
         if name in self.going:
-            drawing = self._drawing(agent, name, instances)
-            return [
-                _going_seen(stem, name, target, greedy, n)
-                for (_, target), greedy, n in zip(instances, drawing, steps, strict=True)
-            ]
+            return self._drawing(agent, stem, instances, steps)
         if name not in (EAT, CLEAN):
             return super().views(agent, stem, instances, steps)
-        (x, y), cells, views = self.cell(agent), self.ground.cell_of, _views(stem, name, self._eager(agent, name))
+        (x, y), cells, views = self.cell(agent), self.ground.cell_of, _things(stem, name, self._eager(agent, name))
         found = []
         for (_, target), n in zip(instances, steps, strict=True):
             tx, ty = cells[target]
@@ -156,13 +150,18 @@ class CleanUp(Commons):
     def _eager(self, agent: int, name: str) -> float:
         return (60.0 if name == CLEAN else 40.0) if self._cleans(agent) else (60.0 if name == EAT else 20.0)
 
-    def _drawing(self, agent: int, name: str, instances: Sequence[Instance]) -> Sequence[float]:
-        """How good stretches look: the more, the more there may be in them."""
-        sight = (self._state or self.state).sights[agent]
+    def _drawing(
+        self, agent: int, stem: str, instances: Sequence[Instance], steps: Sequence[int]
+    ) -> Sequence[ItemView]:
+        """How stretches look: the better, the more there may be in them."""
+        name, sight = instances[0].option, (self._state or self.state).sights[agent]
         towards = 15.0 if name == (TO_RIVER if self._cleans(agent) else TO_ORCHARD) else 5.0
         maybe = ~sight.seen | (sight.dirt if name == TO_RIVER else sight.apples)
-        stretches = self._stretches
-        return [towards + min((maybe & stretches[target]).bit_count(), 9) for _, target in instances]
+        found = []
+        for place, (_, target) in enumerate(instances):
+            count = (maybe & self._stretches[target]).bit_count()
+            found.append(_going(stem, name, target, towards + (count if count < 9 else 9), steps[place]))
+        return found
 
     def _cleans(self, agent: int) -> bool:
         if agent >= 3:
@@ -238,16 +237,7 @@ def _split(here: Ground, name: str, cells: frozenset[Cell]) -> tuple[Place, ...]
 _WAIT = Look("wait a moment", "", 1.0)
 
 
-def _thing(name: str, target: str, steps: int, eager: float) -> Look:
-    return Look(_thing_text(name, target), f"{name}/near" if steps <= _NEAR else f"{name}/far", eager - steps)
-
-
-@lru_cache(maxsize=1 << 11)
-def _thing_text(name: str, target: str) -> str:
-    return f"eat the apple at {target}" if name == EAT else f"clean the dirt at {target}"
-
-
-class _Views(dict[tuple[str, int, int], ItemView]):
+class _Things(dict[tuple[str, int, int], ItemView]):
     """By target, steps to it as the crow flies, and steps: how options on single things are seen."""
 
     def __init__(self, stem: str, name: str, eager: float) -> None:
@@ -256,22 +246,18 @@ class _Views(dict[tuple[str, int, int], ItemView]):
 
     def __missing__(self, key: tuple[str, int, int]) -> ItemView:
         (stem, name, eager), (target, near, steps) = self._of, key
-        text, told, greedy = _thing(name, target, near, eager)
-        view = self[key] = ItemView(stem, text, steps, told, greedy)
+        text = f"eat the apple at {target}" if name == EAT else f"clean the dirt at {target}"
+        told = f"{name}/near" if near <= _NEAR else f"{name}/far"
+        view = self[key] = ItemView(stem, text, steps, told, eager - near)
         return view
 
 
-_views = lru_cache(maxsize=16)(_Views)
-
-
-def _going(name: str, target: str, greedy: float) -> Look:
-    return Look(f"go to {_names()[target]} at {target}", name, greedy)
+_things = lru_cache(maxsize=16)(_Things)
 
 
 @lru_cache(maxsize=1 << 12)
-def _going_seen(stem: str, name: str, target: str, greedy: float, steps: int) -> ItemView:
-    text, told, _ = _going(name, target, greedy)
-    return ItemView(stem, text, steps, told, greedy)
+def _going(stem: str, name: str, target: str, greedy: float, steps: int) -> ItemView:
+    return ItemView(stem, f"go to {_names()[target]} at {target}", steps, name, greedy)
 
 
 @lru_cache(maxsize=1)

@@ -84,19 +84,22 @@ class Harvest(Commons):
 
     def look(self, agent: int, instance: Instance) -> Look:
         name, target = instance.option, instance.target
-        if name == EAT:
-            (x, y), (tx, ty) = self.cell(agent), self.ground.cell_of[target]
-            patch = self.place_of[tx, ty]
-            return _apple(target, patch, self._left(agent, patch), abs(tx - x) + abs(ty - y))
-        if name == TO_PATCH:
-            patch = self._areas[target].name
-            return _going(patch, target, self._left(agent, patch))
+        if name in (EAT, TO_PATCH):
+            [(_, text, _, key, greedy)] = self.views(agent, "", (instance,), (0,))
+            return Look(text, key, greedy)
         if name == LEAVE:
             return _LEAVE
         return Look(f"zap {target}", name, -50.0) if target else _WAIT
 
     def views(self, agent: int, stem: str, instances: Sequence[Instance], steps: Sequence[int]) -> Sequence[ItemView]:
-        if instances[0].option != EAT:
+        name = instances[0].option
+        if name == TO_PATCH:
+            patches = [self._areas[target].name for _, target in instances]
+            return [
+                _going(stem, patch, instances[place].target, self._left(agent, patch), steps[place])
+                for place, patch in enumerate(patches)
+            ]
+        if name != EAT:
             return super().views(agent, stem, instances, steps)
         (x, y), cells, places = self.cell(agent), self.ground.cell_of, self.place_of
         left: dict[str, int] = {}
@@ -106,7 +109,7 @@ class Harvest(Commons):
             patch = places[cell]
             if patch not in left:
                 left[patch] = self._left(agent, patch)
-            found.append(_apple_seen(stem, target, patch, left[patch], abs(tx - x) + abs(ty - y), n))
+            found.append(_apple(stem, target, patch, left[patch], abs(tx - x) + abs(ty - y), n))
         return found
 
     def _left(self, agent: int, patch: str) -> int:
@@ -169,23 +172,19 @@ _WAIT = Look("wait a moment", "", 1.0)
 _LEAVE = Look("leave the patch", "", 2.0)
 
 
-def _apple(target: str, patch: str, left: int, steps: int) -> Look:
-    last = "its last apple" if left == 1 else f"{left} left" if left >= 0 else "number unknown"
-    greedy = min(left, 4) * 10.0 - steps - 15
-    return Look(f"eat the apple at {target} of {patch}, {last}", f"{EAT}/{_amount(left)}", greedy)
-
-
 @lru_cache(maxsize=1 << 15)
-def _apple_seen(stem: str, target: str, patch: str, left: int, near: int, steps: int) -> ItemView:
-    text, told, greedy = _apple(target, patch, left, near)
-    return ItemView(stem, text, steps, told, greedy)
+def _apple(stem: str, target: str, patch: str, left: int, near: int, steps: int) -> ItemView:
+    last = "its last apple" if left == 1 else f"{left} left" if left >= 0 else "number unknown"
+    greedy = min(left, 4) * 10.0 - near - 15
+    return ItemView(stem, f"eat the apple at {target} of {patch}, {last}", steps, f"{EAT}/{_amount(left)}", greedy)
 
 
-@lru_cache(maxsize=1 << 10)
-def _going(patch: str, target: str, left: int) -> Look:
+@lru_cache(maxsize=1 << 12)
+def _going(stem: str, patch: str, target: str, left: int, steps: int) -> ItemView:
     known = f"{left} apples when last seen" if left >= 0 else "never seen whole"
     greedy = 6.0 + (left if left > 0 else -9)
-    return Look(f"move to {patch} at {target}, {known}", f"{TO_PATCH}/{_amount(left)}", greedy)
+    text = f"move to {patch} at {target}, {known}"
+    return ItemView(stem, text, steps, f"{TO_PATCH}/{_amount(left)}", greedy)
 
 
 def _amount(count: int) -> str:
