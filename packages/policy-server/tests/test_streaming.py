@@ -294,7 +294,7 @@ async def test_a_draining_server_answers_what_is_in_flight(kit, tables, gate):
         await call.write(batch(kit, "first"))
         await call.write(batch(kit, "second"))
         await idle.write(pb.ChooseStreamRequest(cancel="nothing"))
-        await until(lambda: service.batcher.waiting == 1 and len(service._streams) == 2)
+        await until(lambda: gate.began.is_set() and service.batcher.waiting == 1 and len(service._streams) == 2)
         stopping = asyncio.create_task(server.drain(20))
         assert (await refusal(idle)).reason == "DRAINING"
         gate.open.set()
