@@ -42,7 +42,7 @@ class Rivals:
         self.tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
         self.tokenizer.pad_token = self.tokenizer.pad_token or self.tokenizer.eos_token
         base = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-        config = LoraConfig(**settings(layers))
+        config = LoraConfig(**{**settings(layers), "target_modules": files[0][0]["target_modules"]})
         plain = {} if dtype is torch.float32 else {"autocast_adapter_dtype": False}  # else LoRA stays float32
         self.model: Any = get_peft_model(base, config, adapter_name="agent0", **plain)
         for number, (_, data) in enumerate(files):
