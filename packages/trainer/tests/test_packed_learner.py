@@ -323,6 +323,12 @@ def test_agents_that_learn_together_come_out_as_each_alone(base, changes):
 
 def test_a_backbone_that_transformers_reads_cannot_learn_jointly(base, monkeypatch):
     monkeypatch.setattr(architecture, "is_plain", lambda causal: False)
-    assert make_team(base).jobs == (("a",), ("b",))
+    samples = {"a": decisions("letters", 6), "b": decisions("words", 5)}
+    alone, together = make_team(base), make_team(base)
+    assert alone.jobs == (("a",), ("b",))
+    for agent, own in samples.items():
+        alone.update(agent, own, 0)
+    together.update_together(samples, 0)
+    assert all(torch.equal(p, moved(alone)[key]) for key, p in moved(together).items())
     with pytest.raises(BackboneError, match=r"learner\.joint: .*leave it out"):
         make_team(base, joint=True)

@@ -122,7 +122,7 @@ def update(
         count += len(own)
     taken = open_round([Entry(owner, one) for owner, turn in enumerate(turns) for one in turn.samples])
     menu = max(sample.size for turn in turns for sample in turn.samples)
-    ref_NM = reference(taken, count, menu, config, go_on) if config.beta else None
+    ref_NM = read(taken, count, menu, config, adapted=False, go_on=go_on) if config.beta else None
     for epoch in range(config.epochs):
         seeds = [derive_seed(seed, "minibatch", turn.agent, round_number, epoch) for turn in turns]
         batches = [turn.batches(own) for turn, own in zip(turns, seeds, strict=True)]
@@ -145,7 +145,7 @@ def _minibatch(
     for rows in taken.microbatches(whole, config.microbatch, config.pass_memory << 20):
         go_on()
         logp = taken.logp(rows)
-        logp_NM = wide(logp, menu)
+        logp_NM = _wide(logp, menu)
         grad_NM = np.zeros_like(logp_NM)
         for turn, _ in taking:
             if here := [place for place, n in enumerate(rows) if n in turn.rows]:
@@ -160,16 +160,16 @@ def _minibatch(
 
 
 @torch.no_grad()
-def reference(taken: MenuRound, count: int, menu: int, config: LearnerConfig, go_on: GoOn) -> Floats:
-    """The frozen base's log-probabilities, once a round."""
-    ref_NM = np.full((count, menu), -np.inf)
+def read(taken: MenuRound, count: int, menu: int, config: LearnerConfig, *, adapted: bool, go_on: GoOn) -> Floats:
+    """logp_NM of all decisions, under the present weights or the frozen base's."""
+    out_NM = np.full((count, menu), -np.inf)
     for rows in taken.microbatches(range(count), 2 * config.microbatch, config.pass_memory << 20):
         go_on()
-        ref_NM[rows] = wide(taken.logp(rows, adapted=False), menu)
-    return ref_NM
+        out_NM[rows] = _wide(taken.logp(rows, adapted), menu)
+    return out_NM
 
 
-def wide(logp: torch.Tensor, menu: int) -> Floats:
+def _wide(logp: torch.Tensor, menu: int) -> Floats:
     """logp_NM of `menu` columns, -inf beyond a decision's own."""
     out = np.full((len(logp), menu), -np.inf)
     out[:, : logp.shape[1]] = logp.detach().cpu().numpy()

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors.torch import load as load_tensors
@@ -74,10 +73,10 @@ class LoraTeam:
             agent: LoraLearner(_over_shared_base(causal), packed, agent, base_digest, config, temperature, seed)
             for agent in agents
         }
-        able = all(learner.menus.reader is not None for learner in self._learners.values())
-        if config.joint and not able:
+        self._able = all(learner.menus.reader is not None for learner in self._learners.values())
+        if config.joint and not self._able:
             raise BackboneError("learner.joint: transformers reads this backbone, agent by agent; leave it out")
-        self._joint = able and (config.device != "cpu" if config.joint is None else config.joint)
+        self._joint = self._able and (config.device != "cpu" if config.joint is None else config.joint)
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -93,6 +92,8 @@ class LoraTeam:
     def update_together(
         self, samples: Mapping[str, Sequence[Sample]], round_number: int, go_on: GoOn = always
     ) -> dict[str, UpdateReport]:
+        if len(samples) > 1 and not self._able:
+            return {agent: self.update(agent, own, round_number, go_on) for agent, own in samples.items()}
         torch.set_num_threads(self._config.threads)
         learners = {agent: self._learners[agent] for agent in samples}
         models = [learner.menus for learner in learners.values()]
@@ -132,7 +133,6 @@ class LoraLearner:
         self._agent = agent
         self._base_digest = base_digest
         self._config = config
-        self._seed = seed
         self._model = _with_adapter(causal, config, derive_seed(seed, "lora", agent))
         self.menus = MenuModel(self._model, temperature, packed)
         self._own = {name: p for name, p in self._model.named_parameters() if "lora_" in name}
@@ -151,14 +151,11 @@ class LoraLearner:
         self._optimiser.zero_grad(set_to_none=True)
         return norm
 
-    @torch.no_grad()
     def logp(self, samples: Sequence[Sample]) -> Floats:
         """Menu log-probabilities of the present weights."""
-        out_NM = np.full((len(samples), max(sample.size for sample in samples)), -np.inf)
         taken = open_round([self.menus], [Entry(0, sample) for sample in samples])
-        for rows in taken.microbatches(range(len(samples)), self._config.microbatch, self._config.pass_memory << 20):
-            out_NM[rows] = joint_update.wide(taken.logp(rows), out_NM.shape[1])
-        return out_NM
+        menu = max(sample.size for sample in samples)
+        return joint_update.read(taken, len(samples), menu, self._config, adapted=True, go_on=always)
 
     def export(self) -> Adapter:
         tensors = get_peft_model_state_dict(self._model)
