@@ -102,11 +102,16 @@ class Bench:
         """The menu policies."""
         return list(self.ours.score(self.prepared(asked)))
 
-    def rival(self, name: str, asked: list[Asked]) -> None:
-        """The same decisions by PEFT."""
-        texts = [self.ours._reading.text(one.prompt, self.scheme) for one in asked]
+    def rival(self, name: str, asked: list[Asked]) -> Callable[[], None]:
+        """A call that makes the same decisions by PEFT, rendering and tokenizing included."""
+        agents = [one.seat % len(self.adapters) for one in asked]
         lengths = [max(map(len, one.paths)) for one in self.prepared(asked)]
-        getattr(self.rivals, name)([one.seat % len(self.adapters) for one in asked], texts, lengths)
+
+        def run() -> None:
+            texts = [self.ours._reading.text(one.prompt, self.scheme) for one in asked]
+            getattr(self.rivals, name)(agents, texts, lengths)
+
+        return run
 
     def forget(self) -> None:
         """Drops what was reused so far."""
@@ -145,15 +150,15 @@ def measure(bench: Bench, game: str, asked: list[Asked], args: argparse.Namespac
 
     few, loop = rest[: args.loop], 0.0
     if bench.rivals is not None:
-        bench.rival("one_by_one", rest[:1])
-        loop = len(few) / seconds([partial(bench.rival, "one_by_one", [one]) for one in few], args.repeats)
+        bench.rival("one_by_one", rest[:1])()
+        loop = len(few) / seconds([bench.rival("one_by_one", [one]) for one in few], args.repeats)
     columns = ("batch", "loop/s", "mixed/s", "ours/s", "x loop", "x mixed", "computed", "of limit", "fast/s", "change")
     print(f"\n{game}\n" + " ".join(f"{name:>8}" for name in columns))
     for size in args.batches:
         batches = [rest[at * size :][:size] for at in range(max(min(args.decisions, len(rest)) // size, 1))]
         count, mixed = sum(map(len, batches)), 0.0
         if bench.rivals is not None:
-            mixed = count / seconds([partial(bench.rival, "mixed", batch) for batch in batches], args.repeats)
+            mixed = count / seconds([bench.rival("mixed", batch) for batch in batches], args.repeats)
         rates, scores = {}, {}
         for exact in (True, False):
             bench.engine.model.exact = exact

@@ -71,12 +71,18 @@ class PrefixCache:
 
 @dataclass(slots=True, eq=False)
 class _Node:
-    """A token of a remembered text."""
+    """Tokens of a remembered text up to where another one parts from it."""
 
-    slot: int
-    token: int
+    ids: tuple[int, ...] = ()
+    slots: list[int] = field(default_factory=list)
     seen: int = 1
     children: dict[int, _Node] = field(default_factory=dict)
+    """By first token."""
+
+    def part(self, size: int) -> None:
+        """Cuts it behind so many tokens; the rest becomes its child."""
+        rest = _Node(self.ids[size:], self.slots[size:], self.seen, self.children)
+        self.ids, self.slots, self.children = self.ids[:size], self.slots[:size], {rest.ids[0]: rest}
 
 
 class _Tree(NamedTuple):
@@ -96,7 +102,7 @@ class Beginning(NamedTuple):
 
 
 class Beginnings:
-    """A tree of token ids per (adapter, prefix); each node holds one token's keys and values in a common pool.
+    """A tree of token ids per (adapter, prefix); each token's keys and values lie in a common pool.
 
     When the pool is full, texts' tails that only one decision has met go; if that frees less than half, the trees that
     were used longest ago go whole.
@@ -117,11 +123,11 @@ class Beginnings:
         if tree is None or not path or self._pool is None:
             self.stats.misses += 1
             return None
+        slots = [slot for node, size in path for slot in node.slots[:size]]
         self.stats.hits += 1
-        self.stats.reused += len(path)
-        index = torch.tensor([node.slot for node in path], device=self._device)
-        ids = tree.ids + tuple(node.token for node in path)
-        return Beginning(self._pool.index_select(1, index), tree.digest, ids)
+        self.stats.reused += len(slots)
+        ids = tree.ids + tuple(token for node, size in path for token in node.ids[:size])
+        return Beginning(self._pool.index_select(1, self._index(slots)), tree.digest, ids)
 
     def keep(self, digest: str, prefix: tuple[int, ...], suffix: tuple[int, ...], kv: Tensor) -> None:
         """Remembers a suffix by its keys and values [layers, tokens, width]."""
@@ -132,17 +138,19 @@ class Beginnings:
         if self._pool is None:
             self._pool = torch.empty(self._shape, dtype=self._dtype, device=self._device)
         key = (digest, prefix)
-        tree = self._trees.setdefault(key, _Tree(digest, prefix, _Node(-1, -1)))
+        tree = self._trees.setdefault(key, _Tree(digest, prefix, _Node()))
         self._trees.move_to_end(key)
-        path = _walk(tree.root, suffix)
-        for node in path:
+        node, known = tree.root, 0
+        for node, size in _walk(tree.root, suffix):
+            if size < len(node.ids):
+                node.part(size)
             node.seen += 1
-        fresh = [self._free.pop() for _ in suffix[len(path) :]]
-        node = path[-1] if path else tree.root
-        for slot, token in zip(fresh, suffix[len(path) :], strict=True):
-            node.children[token] = node = _Node(slot, token)
-        if fresh:
-            self._pool.index_copy_(1, torch.tensor(fresh, device=self._device), kv[:, len(path) :])
+            known += size
+        if fresh := len(suffix) - known:
+            slots = self._free[-fresh:]
+            del self._free[-fresh:]
+            node.children[suffix[known]] = _Node(suffix[known:], slots)
+            self._pool.index_copy_(1, self._index(slots), kv[:, known:])
 
     def forget(self, digest: str) -> None:
         """Drops an adapter's texts."""
@@ -164,7 +172,7 @@ class Beginnings:
                 if child.seen < 2:
                     del node.children[token]
                     self._drop(child)
-                    self._free.append(child.slot)
+                    self._free += child.slots
                 else:
                     child.seen = 1
                     stack.append(child)
@@ -174,21 +182,31 @@ class Beginnings:
         stack = list(node.children.values())
         while stack:
             one = stack.pop()
-            self._free.append(one.slot)
+            self._free += one.slots
             stack.extend(one.children.values())
 
+    def _index(self, slots: list[int]) -> Tensor:
+        return torch.tensor(slots, device=self._device)
 
-def _walk(root: _Node, ids: tuple[int, ...]) -> list[_Node]:
-    """The nodes on the way of ids, as far as it is known."""
-    path: list[_Node] = []
-    node = root
-    for token in ids:
-        following = node.children.get(token)
-        if following is None:
+
+def _walk(root: _Node, ids: tuple[int, ...]) -> list[tuple[_Node, int]]:
+    """The nodes on the way of ids, as far as it is known, and how many of each node's tokens are on it."""
+    path: list[tuple[_Node, int]] = []
+    node, at = root, 0
+    while at < len(ids) and (following := node.children.get(ids[at])) is not None:
+        size = _alike(following.ids, ids[at : at + len(following.ids)])
+        path.append((following, size))
+        node, at = following, at + size
+        if size < len(following.ids):
             break
-        path.append(following)
-        node = following
     return path
+
+
+def _alike(one: tuple[int, ...], other: tuple[int, ...]) -> int:
+    """Length of the common beginning."""
+    if one == other:
+        return len(one)
+    return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(other))
 
 
 def _bytes(value: Prefix) -> int:

@@ -15,9 +15,8 @@ from typing import Any
 from potluck.common.v1 import common_pb2
 from potluck.decoder import trie
 from potluck_policy_server.errors import LabelsUnsupported
+from potluck_policy_server.lm.encoding import Ids, encoder
 from potluck_policy_server.lm.prompts import EXAMPLES, Cut, Template
-
-Ids = tuple[int, ...]
 
 
 class Reader:
@@ -25,7 +24,7 @@ class Reader:
 
     def __init__(self, tokenizer: Any, template: Template) -> None:
         self.template = template
-        self._backend = tokenizer.backend_tokenizer
+        self._ids = encoder(tokenizer.backend_tokenizer)
         self._unknown: int | None = tokenizer.unk_token_id
         self._begin = _begin_ids(tokenizer, template)
         self._prefix = lru_cache(maxsize=256)(self._read_prefix)
@@ -36,7 +35,7 @@ class Reader:
 
     def ids(self, text: str) -> Ids:
         """Ids of a text, without begin or end marks."""
-        return tuple(self._backend.encode(text, add_special_tokens=False).ids)
+        return self._ids(text)
 
     def prefix_ids(self, prefix: str) -> Ids:
         """Ids of a prefix, after the tokenizer's begin mark if it has one."""
