@@ -13,9 +13,10 @@ ours computes nothing for them), adapters (rank 16, one per seat), type and thre
 
 Both rivals sample as many tokens as the longest label on offer has; ours answers with all probabilities, exactly.
 Rates are per CPU second, which on one thread of an idle machine is wall time, over the same decisions for mixed and
-ours. "of limit" is the share of the measured rate of matrix products on the base's own shapes, counting the tokens
-that were computed (LoRA, attention and head not counted). The last columns switch the deterministic mode off: its
-rate, and the largest change of a log-probability.
+ours. "of limit" is what the needed floating-point operations (scoring_flops.py) would take at the measured rate of
+matrix products on the base's own shapes, 512 rows at a time, as a share of the time they took; "base" counts the base's
+own products alone. The last columns switch the deterministic mode off: its rate, and the largest change of a
+log-probability.
 """
 
 import argparse
@@ -23,7 +24,6 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -33,6 +33,7 @@ import numpy as np
 import torch
 from game_prompts import GAMES, Asked, played
 from peft_rivals import Rivals, random_adapter
+from scoring_flops import Counter, Needed, pairs_of
 from scoring_profile import Profile
 
 from potluck.decoder.matrix import Matrix
@@ -88,8 +89,9 @@ class Bench:
         self.rivals = None if args.ours_only else Rivals(str(folder), files, self.dtype, self.layers)
         self.flops = sum(2 * out * inner for out, inner in linears.values())
         shapes = {tuple(one.weight.shape) for one in decoder.linears}
-        self.began = 0
         self.peak = product_rate(sorted(shapes), 512, self.dtype)
+        head = decoder.embed.numel() if self.ours._options.label_mass else 0
+        self.counter = Counter(self.engine.model, pairs_of(self.adapters), head)
 
     def prepared(self, asked: list[Asked]) -> list[Any]:
         """Rendered and tokenized."""
@@ -118,10 +120,19 @@ class Bench:
         for adapter in self.adapters:
             self.engine.beginnings.forget(adapter.digest)
 
-    def computed(self, asked: list[Asked]) -> float:
-        """Tokens computed per decision since they were `began`."""
-        tokens = sum(len(one.job.suffix) + len(one.job.trie.tokens) for one in self.prepared(asked))
-        return (tokens - self.engine.beginnings.stats.reused + self.began) / len(asked)
+
+class Run:
+    """A call that scores a batch, with what came out of it last."""
+
+    def __init__(self, bench: Bench, batch: list[Asked]) -> None:
+        self._bench, self._batch = bench, batch
+        self.answers: list[Any] = []
+        self.needed = Needed()
+
+    def __call__(self) -> None:
+        self._bench.counter.taken()
+        self.answers = self._bench.score(self._batch)
+        self.needed = self._bench.counter.taken()
 
 
 def show_tokens(bench: Bench, stream: dict[str, list[Asked]]) -> None:
@@ -146,40 +157,34 @@ def measure(bench: Bench, game: str, asked: list[Asked], args: argparse.Namespac
     def warmed() -> None:
         bench.forget()
         bench.score(warm[-args.warm :])
-        bench.began = bench.engine.beginnings.stats.reused
 
     few, loop = rest[: args.loop], 0.0
     if bench.rivals is not None:
         bench.rival("one_by_one", rest[:1])()
         loop = len(few) / seconds([bench.rival("one_by_one", [one]) for one in few], args.repeats)
-    columns = ("batch", "loop/s", "mixed/s", "ours/s", "x loop", "x mixed", "computed", "of limit", "fast/s", "change")
-    print(f"\n{game}\n" + " ".join(f"{name:>8}" for name in columns))
+    columns = ("batch", "loop/s", "mixed/s", "ours/s", "x loop", "x mixed", "computed", "of limit", "base")
+    print(f"\n{game}\n" + " ".join(f"{name:>8}" for name in (*columns, "fast/s", "change")))
     for size in args.batches:
         batches = [rest[at * size :][:size] for at in range(max(min(args.decisions, len(rest)) // size, 1))]
         count, mixed = sum(map(len, batches)), 0.0
         if bench.rivals is not None:
             mixed = count / seconds([bench.rival("mixed", batch) for batch in batches], args.repeats)
-        rates, scores = {}, {}
+        rates, scores, needed = {}, {}, Needed()
         for exact in (True, False):
             bench.engine.model.exact = exact
-            answers: dict[int, list[Any]] = {}
-
-            def run(at: int, batches: list[list[Asked]] = batches, answers: dict[int, list[Any]] = answers) -> None:
-                answers[at] = bench.score(batches[at])
-
-            took = seconds([partial(run, at) for at in range(len(batches))], args.repeats, warmed)
-            rates[exact], scores[exact] = count / took, [one for at in sorted(answers) for one in answers[at]]
-            if exact:
-                tokens = bench.computed([one for batch in batches for one in batch])
+            runs = [Run(bench, batch) for batch in batches]
+            rates[exact] = count / seconds(runs, args.repeats, warmed)
+            scores[exact] = [one for run in runs for one in run.answers]
+            needed = sum((run.needed for run in runs), Needed())
         bench.engine.model.exact = True
         change = max(
             float(np.abs(a.logprobs - b.logprobs).max()) for a, b in zip(scores[True], scores[False], strict=True)
         )
         ratios = [rates[True] / rival if rival else float("nan") for rival in (loop, mixed)]
+        shares = [rates[True] * flops / count / bench.peak for flops in (needed.flops, needed.base)]
         print(
             f"{size:>8} {loop:>8.2f} {mixed:>8.2f} {rates[True]:>8.2f} {ratios[0]:>8.1f} {ratios[1]:>8.1f} "
-            f"{tokens:>8.1f} {rates[True] * tokens * bench.flops / bench.peak:>8.0%} {rates[False]:>8.2f} "
-            f"{change:>8.1e}",
+            f"{needed.tokens / count:>8.1f} {shares[0]:>8.0%} {shares[1]:>8.0%} {rates[False]:>8.2f} {change:>8.1e}",
             flush=True,
         )
     if args.profile:

@@ -60,8 +60,9 @@ def _loss(model: Any, backbone: Backbone, scheme: Scheme, seed: int, step: int) 
     width = max(map(len, rows))
     ids = torch.tensor([list(row) + [0] * (width - len(row)) for row in rows])
     wanted = torch.tensor([row + [-100] * (width - len(row)) for row in targets])
-    logits = model(input_ids=ids, use_cache=False).logits
-    return functional.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), ignore_index=-100)
+    places = (wanted != -100).any(0).nonzero().flatten()
+    logits = model(input_ids=ids, use_cache=False, logits_to_keep=places).logits
+    return functional.cross_entropy(logits.flatten(0, 1).float(), wanted[:, places].flatten(), ignore_index=-100)
 
 
 def _upload(model: Any, base: str) -> Upload:
