@@ -103,6 +103,12 @@ def test_products_of_few_rows_round_like_those_of_many():
                     rows = slice(3, 3 + n)
                     found = one.product(x[rows], None if onto is None else onto[rows])
                     assert torch.equal(found, whole[rows])
+        added = base.repeat(1, 2)  # in place, into columns of a wider matrix
+        for n in (1, 2, 3, 4, 40):
+            Matrix(weight).add(x[:n], added[:n, size:])
+            assert torch.equal(added[:n, size:], Matrix(weight).product(x, base)[:n])
+            assert torch.equal(added[:, :size], base)
+            added[:, size:] = base
         wanted = base + functional.linear(x, weight, bias)
         torch.testing.assert_close(Matrix(weight, bias, pack=True).product(x, base), wanted, rtol=0, atol=1e-4)
 

@@ -49,6 +49,14 @@ class Matrix:
             return y if onto is None else y.add_(onto)
         return self._product(x, onto)
 
+    def add(self, x: Tensor, y: Tensor) -> None:
+        """Adds the product to y [rows, out], in place; the bits are those of `product`."""
+        as_it_is = self._kind is self._dtype and self._bias is None and len(x) >= FEWEST_ROWS
+        if self._turned is not None and as_it_is:
+            y.addmm_(x, self._turned)
+        else:
+            y.copy_(self.product(x, y))
+
     def _product(self, x: Tensor, onto: Tensor | None) -> Tensor:
         if self._turned is None:
             y: Tensor = _ONEDNN._linear_pointwise(x.contiguous(), self._packed, self._bias, "none", [], "")

@@ -28,15 +28,21 @@ class Pair(NamedTuple):
     b: Tensor
 
 
-class Delta(NamedTuple):
-    """What LoRA adds to a stacked linear: y += (x A^T) B^T.
+class Update(NamedTuple):
+    """A B of a stacked linear."""
 
-    The pairs of the stacked layers are stacked too, A by rank and B as a block diagonal, so that one adapter costs two
-    products a layer, however many of the stacked layers it adapts.
-    """
+    b: Matrix
+    ranks: slice
+    """Which columns of x A^T it reads."""
+    outputs: slice
+    """Which columns of y it adds to."""
+
+
+class Delta(NamedTuple):
+    """What LoRA adds to a stacked linear: y += (x A^T) B^T. All A are stacked by rank, so x is read once."""
 
     a: Matrix
-    b: Matrix
+    updates: tuple[Update, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +125,8 @@ def add_delta(y: Tensor, x: Tensor, group: Group, delta: Delta | None) -> Tensor
         return None
     rows = slice(group.start, group.end)
     low = delta.a.product(x[rows])
-    y[rows] = delta.b.product(low, y[rows])
+    for b, ranks, outputs in delta.updates:
+        b.add(low[:, ranks], y[rows, outputs])
     return low
 
 
@@ -134,14 +141,23 @@ def _pairs(linear: Linear, pairs: Mapping[str, Pair]) -> dict[int, Pair]:
 
 
 def _delta(linear: Linear, pairs: Mapping[int, Pair]) -> Delta | None:
-    if not pairs:
-        return None
-    b = linear.weight.new_zeros(linear.weight.shape[0], sum(pair.a.shape[0] for pair in pairs.values()))
-    column = 0
+    return delta(linear.weight, pairs, apart=linear.weight.device.type == "cpu") if pairs else None
+
+
+def delta(weight: Tensor, pairs: Mapping[int, Pair], *, apart: bool) -> Delta:
+    """The update of a stacked weight by pairs, by their first row in it. `apart`: each B by itself, as is best on a
+    CPU; else all in one block diagonal, where a call costs more than multiplying zeros."""
+    updates, rank = list[Update](), 0
     for start, pair in pairs.items():
-        b[start : start + pair.b.shape[0], column : column + pair.b.shape[1]] = pair.b
-        column += pair.b.shape[1]
-    return Delta(Matrix(torch.cat([pair.a for pair in pairs.values()]), pack=True), Matrix(b, pack=True))
+        ranks, outputs = slice(rank, rank + pair.a.shape[0]), slice(start, start + pair.b.shape[0])
+        updates.append(Update(Matrix(pair.b, pack=True), ranks, outputs))
+        rank = ranks.stop
+    if not apart:
+        b = weight.new_zeros(weight.shape[0], rank)
+        for pair, (_, ranks, outputs) in zip(pairs.values(), updates, strict=True):
+            b[outputs, ranks] = pair.b
+        updates = [Update(Matrix(b), slice(0, rank), slice(0, len(b)))]
+    return Delta(Matrix(torch.cat([pair.a for pair in pairs.values()]), pack=True), tuple(updates))
 
 
 def merged_weight(linear: Linear, pairs: Mapping[str, Pair]) -> Tensor:
