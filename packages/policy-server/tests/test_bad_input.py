@@ -41,6 +41,9 @@ def items(decision, count):
 REQUESTS = {
     "30 items for 26 letters": (lambda d: items(d, 30), 1, "INVALID_ARGUMENT", "1 to 26 items, not 30"),
     "no items": (lambda d: items(d, 0), 1, "INVALID_ARGUMENT", "not 0"),
+    "a word without end": (
+        lambda d: setattr(d.prompt.items[0], "word", "onion" * 60), 1, "INVALID_ARGUMENT", "a label of 300 characters",
+    ),
     "temperature 0": (lambda d: setattr(d, "temperature", 0.0), 1, "INVALID_ARGUMENT", "is not a number above 0"),
     "a negative temperature": (lambda d: setattr(d, "temperature", -0.7), 1, "INVALID_ARGUMENT", "above 0"),
     "temperature NaN": (lambda d: setattr(d, "temperature", math.nan), 1, "INVALID_ARGUMENT", "above 0"),

@@ -7,7 +7,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 from potluck_policy_server.backbones import registry
 from potluck_policy_server.backbones.base import BackboneOptions
-from potluck_policy_server.lm.encoding import encoder
+from potluck_policy_server.lm.encoding import encoder, remembered
 
 PIECES = ["onion1", "Pot2", " , ", ";", "<unk>", "12", "\n", "\t", "\x1c", "\u00a0", "\u2028", "ΟΔΟΣ", "İ", "é", "🙂"]
 TEXTS = st.lists(st.sampled_from(["", " ", *PIECES]), max_size=20).map("".join)
@@ -48,6 +48,14 @@ def test_each_word_is_asked_once(tiny):
     for _ in range(2):
         assert read("menu 3 onion1\nmenu 3 pot1") == whole(tiny, "menu 3 onion1 menu 3 pot1")
     assert counting.asked == ["menu", "3", "onion1", "pot1"]
+
+
+def test_long_texts_are_not_remembered():
+    asked = []
+    read = remembered(lambda text: (asked.append(text), (len(text),))[1], 2, 5)
+    for text in ("short", "longer", "short", "longer", "a", "b", "short"):
+        assert read(text) == (len(text),)
+    assert asked == ["short", "longer", "longer", "a", "b", "short"]  # two are kept, and none above five characters
 
 
 def built(normalizer=None, pre=None, added=()):

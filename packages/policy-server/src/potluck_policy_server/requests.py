@@ -9,7 +9,7 @@ from typing import NamedTuple
 from potluck.common.v1 import common_pb2
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.adapters import AdapterStore
-from potluck_policy_server.backbones.base import MAX_ITEMS, Query
+from potluck_policy_server.backbones.base import MAX_ITEMS, MAX_LABEL, Query
 from potluck_policy_server.backbones.fixed import Rule, scripted_logprobs, uniform_logprobs
 from potluck_policy_server.errors import InvalidRequest
 
@@ -58,6 +58,9 @@ def _decision(number: int, decision: pb.Decision, request: pb.ChooseRequest, sto
 def _check_items(field: str, items: Sequence[common_pb2.Item]) -> None:
     if not 1 <= len(items) <= MAX_ITEMS:
         raise InvalidRequest(field, f"a menu has 1 to {MAX_ITEMS} items, not {len(items)}", "`wait` is always feasible")
+    for place, item in enumerate(items):
+        if (size := max(len(item.letter), len(item.word))) > MAX_LABEL:
+            raise InvalidRequest(f"{field}[{place}]", f"a label of {size} characters", f"at most {MAX_LABEL}")
     letters = [item.letter for item in items]
     if "" in letters or len(set(letters)) != len(letters):
         raise InvalidRequest(field, f"letters must be distinct and not empty, not {','.join(letters)}")

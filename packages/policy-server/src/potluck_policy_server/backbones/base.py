@@ -23,6 +23,8 @@ from potluck_policy_server.errors import PolicyServerError
 LETTERS = common_pb2.LABEL_SCHEME_LETTERS
 WORDS = common_pb2.LABEL_SCHEME_WORDS
 MAX_ITEMS = 26
+MAX_LABEL = 256
+"""Characters of an item's letter or word."""
 
 Floats = NDArray[np.float64]
 Scheme: TypeAlias = "common_pb2.LabelScheme.ValueType"

@@ -13,8 +13,13 @@ from functools import lru_cache
 from typing import Any
 
 Ids = tuple[int, ...]
-WORDS = 1 << 15
-"""Words that are remembered."""
+
+
+def remembered(read: Callable[[str], Ids], count: int, longest: int) -> Callable[[str], Ids]:
+    """Remembers what was read of so many texts of at most `longest` characters; longer ones are read anew, so memory is
+    bounded whatever a client sends."""
+    known = lru_cache(maxsize=count)(read)
+    return lambda text: known(text) if len(text) <= longest else read(text)
 
 
 def encoder(tokenizer: Any) -> Callable[[str], Ids]:
@@ -25,7 +30,7 @@ def encoder(tokenizer: Any) -> Callable[[str], Ids]:
 
     if not word_by_word(json.loads(tokenizer.to_str())):
         return whole
-    one = lru_cache(maxsize=WORDS)(whole)
+    one = remembered(whole, 1 << 15, 64)
 
     def by_word(text: str) -> Ids:
         return tuple(itertools.chain.from_iterable(map(one, text.replace("\n", " ").split(" "))))

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from potluck.common.v1 import common_pb2
 from potluck.decoder import trie
 from potluck_policy_server.errors import LabelsUnsupported
-from potluck_policy_server.lm.encoding import Ids, encoder
+from potluck_policy_server.lm.encoding import Ids, encoder, remembered
 from potluck_policy_server.lm.prompts import EXAMPLES, Cut, Template
 
 
@@ -27,8 +26,8 @@ class Reader:
         self._ids = encoder(tokenizer.backend_tokenizer)
         self._unknown: int | None = tokenizer.unk_token_id
         self._begin = _begin_ids(tokenizer, template)
-        self._prefix = lru_cache(maxsize=256)(self._read_prefix)
-        self._label = lru_cache(maxsize=4096)(self._read_label)
+        self._prefix = remembered(self._read_prefix, 256, 1 << 14)
+        self._label = remembered(self._read_label, 4096, 1 << 8)
         for prompt in EXAMPLES:
             self._check_cut(template.render(prompt))
         self._terminator = self._seen_terminator()
