@@ -1,6 +1,8 @@
 """A decision's bits depend on nothing but the decision and its weights: not on its batch, not on what was computed
 before. The controls: the fast mode differs, and so does a matrix product whose rows depend on each other."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
@@ -148,6 +150,34 @@ def test_beginnings_are_found_and_bounded():
     assert torch.equal(cache.find("b", (1,), (49, 1, 2)).kv, kv((49, 1), 2.0))
     cache.forget("b")
     assert cache.find("b", (1,), (49, 1, 2)) is None
+
+
+def test_a_text_of_more_than_half_the_pool_drives_out_what_it_must():
+    cache = Beginnings(10 * 3 * 2 * 4, layers=3, width=2, dtype=torch.float32, device=torch.device("cpu"))
+    for _ in range(2):  # met twice, so no tail goes by itself
+        cache.keep("a", (1,), (1, 2, 3), kv((1, 2, 3), 1.0))
+    cache.keep("b", (1,), tuple(range(10, 19)), kv(range(10, 19), 2.0))
+    assert cache.find("a", (1,), (1, 2, 3)) is None
+    assert torch.equal(cache.find("b", (1,), tuple(range(10, 20))).kv, kv(range(10, 19), 2.0))
+
+
+def test_remembered_texts_are_those_of_a_plain_dictionary():
+    """Random texts of few tokens, so that they part everywhere; what is found is the longest beginning ever kept, as
+    long as nothing had to go, and its keys and values are those of the tokens."""
+    draw = random.Random(0)
+    cache = Beginnings(4000 * 3 * 2 * 4, layers=3, width=2, dtype=torch.float32, device=torch.device("cpu"))
+    known = set()
+    for _ in range(400):
+        text = tuple(draw.randrange(3) for _ in range(draw.randrange(1, 9)))
+        found = cache.find("a", (7,), text)
+        longest = max((size for size in range(len(text)) if text[:size] in known), default=0)
+        assert (() if found is None else found.ids[1:]) == text[:longest]
+        if found is not None:
+            assert torch.equal(found.kv, kv(text[:longest], 1.0))
+        cache.keep("a", (7,), text, kv(text, 1.0))
+        known |= {text[: size + 1] for size in range(len(text))}
+    assert cache.stats.evictions == 0
+    assert len(known) < len(cache._free) + len(known) == 4000
 
 
 def test_the_trunk_is_shared_by_adapters_of_the_upper_layers(kit, folder, backbone, adapters):

@@ -104,8 +104,8 @@ class Beginning(NamedTuple):
 class Beginnings:
     """A tree of token ids per (adapter, prefix); each token's keys and values lie in a common pool.
 
-    When the pool is full, texts' tails that only one decision has met go; if that frees less than half, the trees that
-    were used longest ago go whole.
+    When the pool is full, texts' tails that only one decision has met go; if that frees less than half, or less than is
+    wanted, the trees that were used longest ago go whole.
     """
 
     def __init__(self, budget: int, layers: int, width: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -134,7 +134,7 @@ class Beginnings:
         if len(suffix) > self._slots:
             return
         if len(self._free) < len(suffix):
-            self._make_room()
+            self._make_room(len(suffix))
         if self._pool is None:
             self._pool = torch.empty(self._shape, dtype=self._dtype, device=self._device)
         key = (digest, prefix)
@@ -157,10 +157,10 @@ class Beginnings:
         for key in [key for key in self._trees if key[0] == digest]:
             self._drop(self._trees.pop(key).root)
 
-    def _make_room(self) -> None:
+    def _make_room(self, wanted: int) -> None:
         for tree in self._trees.values():
             self._prune(tree.root)
-        while self._trees and len(self._free) < self._slots // 2:
+        while self._trees and len(self._free) < max(self._slots // 2, wanted):
             self._drop(self._trees.popitem(last=False)[1].root)
         self.stats.evictions += 1
 
