@@ -11,6 +11,7 @@ fast    torch's scaled_dot_product_attention.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -21,6 +22,8 @@ from torch.nn import functional
 Index = NDArray[np.int64]
 
 KEYS_AT_ONCE = 64
+_FEW_SLOTS = 256
+"""Up to this many, places of a single decision are remembered."""
 _SLOTS_AT_ONCE = 4
 """Queries per decision are padded to a multiple: BLAS rounds fewer rows in another order (see matrix.py)."""
 
@@ -63,18 +66,36 @@ def padded_slots(longest: int) -> int:
 
 def view(counts: Index, mask: NDArray[np.float32], heads: Heads, device: torch.device) -> View:
     """The view of packed queries, `counts` for each decision, under a mask [decisions, slots, keys]."""
-    decisions, slots, _ = mask.shape
+    slots = mask.shape[1]
+    if len(counts) == 1 and slots <= _FEW_SLOTS:
+        there, back = _places_of_one(int(counts[0]), slots, heads, device)
+    else:
+        there, back = _places(counts, slots, heads, device)
+    return View(there, back, torch.from_numpy(mask).to(device))
+
+
+def _places(counts: Index, slots: int, heads: Heads, device: torch.device) -> tuple[Tensor, Tensor]:
+    """`there` and `back` of a view."""
     starts = np.cumsum(counts) - counts
     token = np.minimum(np.arange(slots)[None], np.maximum(counts[:, None] - 1, 0)) + starts[:, None]
     token = np.minimum(token, max(int(counts.sum()) - 1, 0))
     kv, repeat = np.arange(heads.kv)[:, None, None], np.arange(heads.repeat)
     there = token[:, None, :, None] * heads.queries + kv * heads.repeat + repeat
-    owner = np.repeat(np.arange(decisions), counts)
+    owner = np.repeat(np.arange(len(counts)), counts)
     slot = np.arange(int(counts.sum())) - starts[owner]
     row = (owner[:, None] * heads.kv + np.arange(heads.kv)) * slots + slot[:, None]
     back = row[:, :, None] * heads.repeat + repeat
-    flat = [torch.from_numpy(index.reshape(-1)).to(device) for index in (there, back)]
-    return View(flat[0], flat[1], torch.from_numpy(mask).to(device))
+    return _moved(there, device), _moved(back, device)
+
+
+@lru_cache(maxsize=256)
+def _places_of_one(count: int, slots: int, heads: Heads, device: torch.device) -> tuple[Tensor, Tensor]:
+    with torch.inference_mode(False):
+        return _places(np.array([count]), slots, heads, device)
+
+
+def _moved(index: Index, device: torch.device) -> Tensor:
+    return torch.from_numpy(index.reshape(-1)).to(device)
 
 
 def attend(q: Tensor, kv: Tensor, view: View, heads: Heads, exact: bool) -> Tensor:

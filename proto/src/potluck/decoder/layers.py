@@ -10,6 +10,7 @@ Axes: T tokens, in groups of one adapter each (weights.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -90,10 +91,18 @@ def norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """x / sqrt(mean(x^2) + eps) * weight over the last axis, statistics in float32."""
     if x.dtype is torch.float32:
         length: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        unit = x * length.square_().mul_(1 / x.shape[-1]).add_(eps).rsqrt_()
+        share, least = _number(1 / x.shape[-1], x.device), _number(eps, x.device)
+        unit = x * length.square_().mul_(share).add_(least).rsqrt_()
         return unit if weight is None else unit.mul_(weight)
     wide = functional.rms_norm(x.float(), list(x.shape[-1:]), None, eps).to(x.dtype)
     return wide if weight is None else weight * wide
+
+
+@lru_cache(maxsize=64)
+def _number(value: float, device: torch.device) -> Tensor:
+    """A number in float32. An operation with a Python number makes such a tensor anew each time."""
+    with torch.inference_mode(False):
+        return torch.tensor(value, dtype=torch.float32, device=device)
 
 
 def _turn(x: Tensor, head_norm: Tensor | None, eps: float, cos: Tensor, sin: Tensor) -> None:

@@ -104,7 +104,8 @@ def branch_logprobs(logits: Sequence[Floats], temperature: float) -> list[Floats
 
 def along(trie: Trie, logs: Sequence[Floats]) -> Floats:
     """Log-probabilities of the labels, given those of each branch's children."""
-    return np.array([sum(logs[branch][child] for branch, child in steps) for steps in trie.steps], np.float64)
+    values = [row.tolist() for row in logs]
+    return np.array([sum([values[branch][child] for branch, child in steps]) for steps in trie.steps], np.float64)
 
 
 def log_softmax(x: Floats) -> Floats:

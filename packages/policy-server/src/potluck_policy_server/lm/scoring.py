@@ -17,7 +17,7 @@ from torch import Tensor
 
 from potluck.decoder import head
 from potluck.decoder.matrix import Matrix
-from potluck.decoder.trie import label_logprobs
+from potluck.decoder.trie import Floats, label_logprobs
 from potluck.policy.v1 import policy_service_pb2 as pb
 from potluck_policy_server.backbones.base import Scores
 from potluck_policy_server.lm.engine import Engine, Job
@@ -105,10 +105,11 @@ class Scorer:
             totals = self._head.log_total(states[starts[:-1]]).double().cpu().tolist()
         results = []
         for decision, outcome, total in zip(decisions, outcomes, totals, strict=True):
-            trie, own, sizes = decision.job.trie, next(values), [len(b.children) for b in decision.job.trie.branches]
-            places = np.cumsum([0, *sizes])
-            branches = [own[start:end] for start, end in itertools.pairwise(places)]
-            mass = float(np.exp(own[places[-1] :] - total).sum())
+            trie, own, branches, end = decision.job.trie, next(values), list[Floats](), 0
+            for branch in trie.branches:
+                start, end = end, end + len(branch.children)
+                branches.append(own[start:end])
+            mass = float(np.exp(own[end:] - total).sum())
             logprobs = label_logprobs(trie, branches, decision.temperature)
             results.append(Scores(logprobs, mass, outcome.adapter_digest))
         return results
