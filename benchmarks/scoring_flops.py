@@ -41,6 +41,11 @@ class Counter:
         """`pairs` by adapter digest, LoRA's by module; `head` numbers of the output head."""
         self._model, self._head, self._pairs = model, head, pairs
         self._asked: Callable[[Sequence[Row]], Output] = model.hidden
+        layers = model.decoder.layers
+        inner = [sum(one.weight.numel() for one in (own.out, own.gate_up, own.down)) for own in layers]
+        self._every = sum(own.qkv.weight.numel() for own in layers) + sum(inner[:-1])
+        self._read_only = inner[-1]
+        """Numbers of the base that every token meets, and those that only what is read meets."""
         self.needed = Needed()
         setattr(model, "hidden", self._hidden)  # noqa: B010
 
@@ -60,12 +65,8 @@ class Counter:
         seen = [*range(before + row.known + 1, end + 1), *(end + depth for depth in row.trie.depths)]
         tokens, reads, last = len(seen), len(row.reads), len(decoder.layers) - 1
         read_seen = sum(end + (row.trie.depths[node - 1] if node else 0) for node in row.reads)
-        base = attention = 0
-        for number, layer in enumerate(decoder.layers):
-            after, keys = (reads, read_seen) if number == last else (tokens, sum(seen))
-            inner = sum(one.weight.numel() for one in (layer.out, layer.gate_up, layer.down))
-            base += 2 * (tokens * layer.qkv.weight.numel() + after * inner)
-            attention += 4 * keys * decoder.heads * decoder.head_dim
+        base = 2 * (tokens * self._every + reads * self._read_only)
+        attention = 4 * decoder.heads * decoder.head_dim * (last * sum(seen) + read_seen)
         return Needed(tokens, base, attention + 2 * self._head + self._lora(row, tokens, reads, last))
 
     def _lora(self, row: Row, tokens: int, reads: int, last: int) -> int:

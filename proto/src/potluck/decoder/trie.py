@@ -51,6 +51,14 @@ class Trie:
 NO_LABELS = Trie((), (), (), (), (), ())
 
 
+def shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """Length of the common beginning."""
+    if one == other:
+        return len(one)
+    unequal = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(unequal, min(len(one), len(other)))
+
+
 def starts(paths: Sequence[Path]) -> set[Path]:
     """Those of distinct paths that are the start of another: in order, such a path stands right before one."""
     return {a for a, b in itertools.pairwise(sorted(paths)) if a == b[: len(a)]}

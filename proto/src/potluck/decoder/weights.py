@@ -147,17 +147,17 @@ def _delta(linear: Linear, pairs: Mapping[int, Pair]) -> Delta | None:
 def delta(weight: Tensor, pairs: Mapping[int, Pair], *, apart: bool) -> Delta:
     """The update of a stacked weight by pairs, by their first row in it. `apart`: each B by itself, as is best on a
     CPU; else all in one block diagonal, where a call costs more than multiplying zeros."""
-    updates, rank = list[Update](), 0
+    places, rank = list[tuple[Tensor, slice, slice]](), 0
     for start, pair in pairs.items():
-        ranks, outputs = slice(rank, rank + pair.a.shape[0]), slice(start, start + pair.b.shape[0])
-        updates.append(Update(Matrix(pair.b, pack=True), ranks, outputs))
-        rank = ranks.stop
+        places.append((pair.b, slice(rank, rank + pair.a.shape[0]), slice(start, start + pair.b.shape[0])))
+        rank += pair.a.shape[0]
     if not apart:
-        b = weight.new_zeros(weight.shape[0], rank)
-        for pair, (_, ranks, outputs) in zip(pairs.values(), updates, strict=True):
-            b[outputs, ranks] = pair.b
-        updates = [Update(Matrix(b), slice(0, rank), slice(0, len(b)))]
-    return Delta(Matrix(torch.cat([pair.a for pair in pairs.values()]), pack=True), tuple(updates))
+        whole = weight.new_zeros(weight.shape[0], rank)
+        for b, ranks, outputs in places:
+            whole[outputs, ranks] = b
+        places = [(whole, slice(0, rank), slice(0, len(whole)))]
+    updates = tuple(Update(Matrix(b, pack=True), ranks, outputs) for b, ranks, outputs in places)
+    return Delta(Matrix(torch.cat([pair.a for pair in pairs.values()]), pack=True), updates)
 
 
 def merged_weight(linear: Linear, pairs: Mapping[str, Pair]) -> Tensor:

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from potluck.decoder import trie
+
 
 @dataclass(slots=True)
 class CacheStats:
@@ -194,19 +196,12 @@ def _walk(root: _Node, ids: tuple[int, ...]) -> list[tuple[_Node, int]]:
     path: list[tuple[_Node, int]] = []
     node, at = root, 0
     while at < len(ids) and (following := node.children.get(ids[at])) is not None:
-        size = _alike(following.ids, ids[at : at + len(following.ids)])
+        size = trie.shared(following.ids, ids[at : at + len(following.ids)])
         path.append((following, size))
         node, at = following, at + size
         if size < len(following.ids):
             break
     return path
-
-
-def _alike(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    """Length of the common beginning."""
-    if one == other:
-        return len(one)
-    return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(other))
 
 
 def _bytes(value: Prefix) -> int:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from potluck.decoder import masks
 from potluck.decoder.attention import Heads, View, padded_keys, padded_slots, view
-from potluck.decoder.trie import NO_LABELS, Trie
+from potluck.decoder.trie import NO_LABELS, Trie, shared
 from potluck.decoder.weights import runs
 
 Index = NDArray[np.int64]
@@ -74,14 +74,6 @@ class Layout:
     """Of each text how many of its tokens an earlier text holds."""
     sizes: tuple[int, ...]
     """Of each text its new tokens."""
-
-
-def shared(one: Sequence[int], other: Sequence[int]) -> int:
-    """Length of the common beginning."""
-    for place, (a, b) in enumerate(zip(one, other, strict=False)):
-        if a != b:
-            return place
-    return min(len(one), len(other))
 
 
 def beginnings(texts: Sequence[Text]) -> Iterator[int]:
