@@ -28,8 +28,8 @@ class Counting:
     def __init__(self, tokenizer):
         self.tokenizer, self.asked = tokenizer, []
 
-    def to_str(self):
-        return self.tokenizer.to_str()
+    def __getattr__(self, name):
+        return getattr(self.tokenizer, name)
 
     def encode(self, text, add_special_tokens):
         self.asked.append(text)
@@ -72,6 +72,7 @@ def built(normalizer=None, pre=None, added=()):
     "tokenizer",
     [
         built(),
+        built(pre=pre_tokenizers.Sequence([])),
         built(pre=pre_tokenizers.Metaspace(prepend_scheme="never")),
         built(
             pre=pre_tokenizers.Sequence(

@@ -1,16 +1,17 @@
 """Text to token ids. A tokenizer that reads every word by itself is asked about each word once.
 
 That holds where white space is dropped before anything else is cut, and nothing looks across it. It is read off the
-tokenizer's own description; any other tokenizer encodes every text whole.
+tokenizer's own parts; any other tokenizer encodes every text whole.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
+
+from tokenizers import normalizers, pre_tokenizers
 
 Ids = tuple[int, ...]
 
@@ -28,7 +29,7 @@ def encoder(tokenizer: Any) -> Callable[[str], Ids]:
     def whole(text: str) -> Ids:
         return tuple(tokenizer.encode(text, add_special_tokens=False).ids)
 
-    if not word_by_word(json.loads(tokenizer.to_str())):
+    if not word_by_word(tokenizer):
         return whole
     one = remembered(whole, 1 << 15, 64)
 
@@ -38,15 +39,15 @@ def encoder(tokenizer: Any) -> Callable[[str], Ids]:
     return by_word
 
 
-def word_by_word(description: Mapping[str, Any]) -> bool:
+def word_by_word(tokenizer: Any) -> bool:
     """True where the ids of a text are those of its words, one after the other."""
-    cuts = description["pre_tokenizer"] or {}
-    first: Mapping[str, Any] = next(iter(cuts.get("pretokenizers", [cuts])), {})
-    normalizer = description["normalizer"]
+    cuts, normalizer = tokenizer.pre_tokenizer, tokenizer.normalizer
+    first: Any = next(iter(cuts), None) if isinstance(cuts, pre_tokenizers.Sequence) else cuts
+    marks = tokenizer.get_added_tokens_decoder().values()
     return (
-        first.get("type") == "WhitespaceSplit"
-        and (normalizer is None or normalizer["type"] == "Lowercase")
-        and not any(mark["lstrip"] or mark["rstrip"] or " " in mark["content"] for mark in description["added_tokens"])
-        and description["truncation"] is None
-        and description["padding"] is None
+        isinstance(first, pre_tokenizers.WhitespaceSplit)
+        and (normalizer is None or isinstance(normalizer, normalizers.Lowercase))
+        and not any(mark.lstrip or mark.rstrip or " " in mark.content for mark in marks)
+        and tokenizer.truncation is None
+        and tokenizer.padding is None
     )
